@@ -51,6 +51,7 @@ from headwater.apply.table_sync.sync_slots import (
     sync_feed,
 )
 from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
+from headwater.apply.table_sync.wal_shares import SharedCopy
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import map_relation
@@ -82,6 +83,7 @@ class SyncWorker:
         self._oid, self._ending = oid, ending
         self._name = subscription.sync_name(oid)
         self.is_settled = self._has_copied = False
+        self._listed = 0
 
     def settle(self) -> None:
         """Read the state that the target has, which after an error may be another than the threads believe.
@@ -129,6 +131,7 @@ class SyncWorker:
 
     def _copy(self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable) -> SubscribedTable:
         """Copy the rows; return the table in the state behind that."""
+        self._listed = table.lsn
         self._write(connection, State.DATASYNC, table.lsn)
         self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
@@ -156,32 +159,31 @@ class SyncWorker:
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
         with transaction(connection):
-            self._require_unchanged(connection, table)
+            self._require_unchanged(connection)
             transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn
 
-    def _require_unchanged(self, connection: TargetConnection, table: SubscribedTable) -> None:
+    def _require_unchanged(self, connection: TargetConnection) -> None:
         """See that the table is still to be copied as of the same place, which may have been moved behind DDL.
 
         Raises:
             ConnectionLostError: it is not: it is begun again.
         """
         present = read_table(connection, self._subscription, self._oid)
-        if present is None or (present.state, present.lsn) != (State.DATASYNC, table.lsn):
-            raise ConnectionLostError(f'the copy of table "{table.namespace}.{table.name}" is begun anew')
+        if present is None or (present.state, present.lsn) != (State.DATASYNC, self._listed):
+            raise ConnectionLostError("the copy of a table is begun anew")
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
         undo_ranges(connection, self._subscription, self._oid, table.table)
         request = self._request
-        if (
-            isinstance(source, WalPublisher)
-            or request.copy_connections == 1
-            or table.kind != "r"
-            or not is_empty(connection, table.table)
-        ):
+        if request.copy_connections == 1 or not is_empty(connection, table.table):
+            return None
+        if isinstance(source, WalPublisher):
+            return self._copy_shares(connection, source, table)
+        if table.kind != "r":
             return None
         if count_blocks(source, table) <= request.range_blocks:
             return None
@@ -191,11 +193,27 @@ class SyncWorker:
             request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
         )
         copy.run()
+        self._finish_ranges(connection, lsn)
+        return lsn
+
+    def _copy_shares(self, connection: TargetConnection, source: WalPublisher, table: SourceTable) -> int | None:
+        """Copy a large table of the backup in several connections; as :meth:`_copy_ranges`."""
+        if self._request.binary or source.count_blocks(table.sent.oid) <= self._request.range_blocks:
+            return None
+        lsn = make_sync_slot(source, self._name)
+        source.begin(table.copy_sql())
+        batches = source.batches()
+        SharedCopy(self._request, self._subscription, self._oid, table, self._name, batches, self._wait).run()
+        source.finish()
+        self._finish_ranges(connection, lsn)
+        return lsn
+
+    def _finish_ranges(self, connection: TargetConnection, lsn: int) -> None:
         with transaction(connection):
+            self._require_unchanged(connection)
             forget_ranges(connection, self._subscription, self._oid)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
-        return lsn
 
     def _catch_up(
         self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable, origin: Origin

@@ -7,7 +7,7 @@ slot stands, or where the log ends.
 Invariant: a table is copied as of a place at or behind that at which it was listed. So the publications have it from
 there on, and each change is in the copy or in the stream from its place.
 
-Known gap: rows are sent in one connection a table; each table's copy goes through the WAL since the backup for itself.
+Known gap: each table's copy goes through the WAL since the backup for itself.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import SlotStatistics
 from headwater.slots.slot_directory import create_slot, is_slot, open_slot, read_slot
 from headwater.walsender.copying.copied_rows import CopyOut, CopySource, copied_rows
+from headwater.walsender.copying.inheritors import all_inheritors
 from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 
@@ -212,6 +213,27 @@ class WalPublisher:
         for batch in self._copied.batches:
             for at in range(0, int(batch.offsets[-1]), BLOCK_BYTES):
                 yield batch.data[at : min(at + BLOCK_BYTES, int(batch.offsets[-1]))].tobytes()
+
+    def batches(self) -> Iterator[bytes]:
+        """Give its data in text form, whole rows at a time.
+
+        Raises:
+            HeadwaterError: the WAL or the backup cannot be read.
+        """
+        assert self._copied is not None
+        for batch in self._copied.batches:
+            yield batch.data[: batch.offsets[-1]].tobytes()
+
+    def count_blocks(self, oid: int) -> int:
+        """Count the blocks that the backup has of a table and what is below it, by its OID."""
+        view, backup, places = self.view, DataDirectory(self._wal.request.catalog), list[Locator]()
+        assert self._store is not None
+        for member in all_inheritors(view, oid):
+            relation = view.relation(member)
+            leaf = None if relation is None else leaf_of(self._store, view, relation)
+            places += [] if leaf is None else [leaf.locator]
+        backup.expect_heaps(places)
+        return sum(backup.heap_file(place).blocks for place in places)
 
     def finish(self) -> None:
         """Let go of a COPY."""
