@@ -76,20 +76,26 @@ def test_the_primary_is_stopped(tmp_path: Path, pair: tuple[EmbeddedPostgres, Em
     assert [copied[0], copied[3]] == [expected[0], expected[3]]
 
 
+FORMS: dict[str, tuple[str, ...]] = {"whole": (), "shared": ("--range-blocks", "2")}
+"""Flags by which tables are copied in one connection, and in several."""
+
 STEPS = {
     "few": ["16", "45", "+3", "+30"],
     "all": [*map(str, range(2, 60, 3)), *(f"+{n}" for n in range(2, 100, 4))],
 }
 
 
+@pytest.mark.parametrize("flags", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
-def test_killed_at_each_step(tmp_path: Path, pair: tuple[EmbeddedPostgres, EmbeddedPostgres], steps: list[str]) -> None:
+def test_killed_at_each_step(
+    tmp_path: Path, pair: tuple[EmbeddedPostgres, EmbeddedPostgres], steps: list[str], flags: tuple[str, ...]
+) -> None:
     publisher, target = pair
     make_tables(publisher, target, rows=ROWS)
     log = log_of(publisher, tmp_path)
     with Work(publisher, ROWS, seed=len(steps)):
         for step in steps:
-            with Applying(publisher, target, step=step, log=log) as applying:
+            with Applying(publisher, target, *flags, step=step, log=log) as applying:
                 wait_until(lambda: applying.has_ended or are_ready(target))
     apply_until_now(publisher, target, source=log)
     sees_all(publisher, target)
