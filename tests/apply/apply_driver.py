@@ -1,8 +1,8 @@
 """``headwater apply`` as a process that kills itself: ``apply_driver.py STEP ARGUMENTS...``.
 
-A step is just before, or just behind, what it asks a server and waits for: a command of the publisher's, a sync of the
-target's pipeline, the end of a COPY, a piece of one. At the STEP-th one it kills itself with SIGKILL. With ``+STEP``
-steps are counted from where the main worker's stream has begun; 0 is for never.
+A step is just before, or just behind, what it asks a server and waits for: a command of the publisher's, a slot over
+WAL, a sync of the target's pipeline, the end of a COPY, a piece of one. At the STEP-th it kills itself with SIGKILL.
+With ``+STEP`` steps are counted from where the main worker's stream has begun; 0 is for never.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.apply.table_sync.sync_pool import SyncPool
+from headwater.apply.table_sync.wal_publisher import WalPublisher
 from headwater.apply.target.connection import TargetConnection
 from headwater.cli.main import main
 from headwater.receiver.replication_connection import ReplicationConnection
 
-_ASKED = {TargetConnection: ("sync", "begin_copy", "put_copy", "end_copy"), ReplicationConnection: ("rows", "begin")}
+_ASKED = {
+    TargetConnection: ("sync", "begin_copy", "put_copy", "end_copy"),
+    ReplicationConnection: ("rows", "begin"),
+    WalPublisher: ("begin", "make_slot", "drop_slot"),
+}
 
 
 def kill_at(step: int) -> None:

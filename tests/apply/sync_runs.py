@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psycopg
 
-from bad_input.servers import now, run
+from bad_input.servers import now, run, value
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
-from serving.service import END_SECONDS
+from serving.service import END_SECONDS, backup_of
 
 DRIVER = Path(__file__).with_name("apply_driver.py")
 
@@ -76,6 +77,22 @@ def states(target: EmbeddedPostgres) -> dict[str, str]:
             return {}
 
 
+def are_ready(target: EmbeddedPostgres, count: int = 4) -> bool:
+    """Tell whether all tables are ready."""
+    return list(states(target).values()) == ["r"] * count
+
+
+def sees_all(publisher: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
+    """Assert that the target has what the publisher publishes."""
+    expected = digests(publisher)
+    queries = ("(SELECT * FROM kept WHERE mod(id, 2) = 0)", "(SELECT id, NULL::text, n FROM narrow)")
+    digest = "SELECT count(*) || ' ' || coalesce(md5(string_agg(x::text, ' ' ORDER BY x.id)), '') FROM {} x"
+    copied = digests(target)
+    assert [copied[0], copied[3]] == [expected[0], expected[3]]
+    for query, text in zip(queries, copied[1:3], strict=True):
+        assert value(publisher, digest.format(query)) in text
+
+
 def leftovers(publisher: EmbeddedPostgres, target: EmbeddedPostgres) -> list[str]:
     """List slots and origins of copies that are there."""
     with publisher.connect() as slots, target.connect() as origins:
@@ -84,16 +101,38 @@ def leftovers(publisher: EmbeddedPostgres, target: EmbeddedPostgres) -> list[str
     return [str(name) for (name,) in rows]
 
 
-def arguments(publisher: str, target: EmbeddedPostgres, *flags: str) -> list[str]:
+@dataclass(frozen=True)
+class Log:
+    """The WAL of a publisher as the source, with a base backup and a directory of slots."""
+
+    wal: Path
+    backup: Path
+    slots: Path
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags that name it."""
+        places = ["--wal", str(self.wal), "--catalog", str(self.backup), "--slots", str(self.slots)]
+        return [*places, "--database", "postgres"]
+
+
+def log_of(publisher: EmbeddedPostgres, directory: Path) -> Log:
+    """Take a base backup, and return the publisher's log from there on."""
+    return Log(publisher.wal_directory, backup_of(publisher, directory / "backup"), directory / "slots")
+
+
+def arguments(source: str | Log, target: EmbeddedPostgres, *flags: str) -> list[str]:
     """Return the command's arguments."""
-    return ["apply", "--from", publisher, "--to", address(target), "--publication", "p", *flags]
+    place = source.flags if isinstance(source, Log) else ["--from", source]
+    return ["apply", *place, "--to", address(target), "--publication", "p", *flags]
 
 
 def apply_until_now(
-    publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str, source: str | None = None
+    publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str, source: str | Log | None = None
 ) -> str:
     """Apply up to now, with all tables ready; return what the command has said."""
     words = arguments(source or address(publisher), target, "--end", now(publisher), "--disable-on-error", *flags)
+    now(publisher)  # the next record lets it see that all before is there
     command = [sys.executable, "-m", "headwater.cli.main", *words]
     result = subprocess.run(command, capture_output=True, text=True, timeout=END_SECONDS, check=False)
     assert result.returncode == 0, result.stderr
@@ -105,11 +144,18 @@ class Applying:
 
     Args:
         publisher, target: the servers; flags: more of the command's.
-        step: at which it kills itself, see ``apply_driver.py``.
+        step: at which it kills itself, see ``apply_driver.py``; log: that is the source, instead of the publisher.
     """
 
-    def __init__(self, publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str, step: str = "0") -> None:
-        words = arguments(address(publisher), target, "--retry-interval", "0.2", *flags)
+    def __init__(
+        self,
+        publisher: EmbeddedPostgres,
+        target: EmbeddedPostgres,
+        *flags: str,
+        step: str = "0",
+        log: Log | None = None,
+    ) -> None:
+        words = arguments(log or address(publisher), target, "--retry-interval", "0.2", *flags)
         command = [sys.executable, "-X", "faulthandler", str(DRIVER), step, *words]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 

@@ -64,8 +64,6 @@ def test_the_same_rows(tmp_path: Path, engine: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ((), "--wal does not copy the rows that tables have already"),
-        (("--no-copy-data", "--refresh"), "--refresh asks a publisher"),
         (("--no-copy-data", "--from", "host=x"), "--from and --wal are two sources"),
     ],
 )

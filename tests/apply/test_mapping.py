@@ -56,6 +56,11 @@ INSTEAD = {
 """What comes in the table's place once the subscription is made."""
 
 APPLIED: dict[str, tuple[str, str, str]] = {
+    "a column that comes in a transaction": (
+        T,
+        "CREATE TABLE s.t (id int PRIMARY KEY, v text, w int)",
+        f"BEGIN; {ROW}; ALTER TABLE s.t ADD w int; INSERT INTO s.t VALUES (2, 'b', 3); COMMIT",
+    ),
     "columns in another order": (T, "CREATE TABLE s.t (v text, id int PRIMARY KEY)", ROW),
     "dropped columns": (
         "CREATE TABLE s.t (a int, id int PRIMARY KEY, v text); ALTER TABLE s.t DROP a",

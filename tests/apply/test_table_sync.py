@@ -14,10 +14,12 @@ from apply.sync_runs import (
     Work,
     address,
     apply_until_now,
+    are_ready,
     arguments,
     digests,
     leftovers,
     make_tables,
+    sees_all,
     states,
     subscribe,
 )
@@ -34,11 +36,6 @@ PAIRS = [(18, 18), (16, 14), (14, 16), (18, 16), (16, 18)]
 def pair() -> Iterator[tuple[EmbeddedPostgres, EmbeddedPostgres]]:
     with EmbeddedPostgres(find_programs(18)) as publisher, EmbeddedPostgres(find_programs(18)) as target:
         yield publisher, target
-
-
-def are_ready(target: EmbeddedPostgres, count: int = 4) -> bool:
-    """Tell whether all tables are ready."""
-    return list(states(target).values()) == ["r"] * count
 
 
 @pytest.mark.parametrize(("major", "target_major"), PAIRS)
@@ -87,17 +84,6 @@ def test_killed_at_each_step(
     apply_until_now(publisher, target)
     sees_all(publisher, target)
     assert leftovers(publisher, target) == []
-
-
-def sees_all(publisher: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
-    """Assert that the target has what the publisher publishes."""
-    expected = digests(publisher)
-    queries = ("(SELECT * FROM kept WHERE mod(id, 2) = 0)", "(SELECT id, NULL::text, n FROM narrow)")
-    digest = "SELECT count(*) || ' ' || coalesce(md5(string_agg(x::text, ' ' ORDER BY x.id)), '') FROM {} x"
-    copied = digests(target)
-    assert [copied[0], copied[3]] == [expected[0], expected[3]]
-    for query, text in zip(queries, copied[1:3], strict=True):
-        assert value(publisher, digest.format(query)) in text
 
 
 def test_killed_publisher(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> None:

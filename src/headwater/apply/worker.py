@@ -25,12 +25,15 @@ from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.subscriptions import Subscription
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.serial.definition_changes import DefinitionChanges, HeldTableError
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
-from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
+from headwater.apply.table_sync.holding import hold_table
+from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
@@ -72,6 +75,7 @@ class ApplyWorker:
         self._request, self._failed, self._say = request, failed, say
         self._copies = SyncPool(request, failed, say)
         self._is_ending = self._has_subscribed = False
+        self._definitions: DefinitionChanges | None = None
         self.durable = 0
         self.batches = BatchCounts()
 
@@ -91,6 +95,8 @@ class ApplyWorker:
         finally:
             self._copies.end()
             self._copies.join()
+            if self._request.wal is not None:
+                self._request.wal.cluster.close()
 
     def _run(self) -> None:
         changed = -SLOT_SECONDS
@@ -102,6 +108,9 @@ class ApplyWorker:
             except MappingChangedError:
                 # It is applied to the tables as they are now, from the last transaction that the target has.
                 changed = time.monotonic()
+            except HeldTableError as error:
+                self._failed(error)
+                hold_table(self._request, error)
             except (ServerError, SpoolError) as error:
                 if self._is_end(error):
                     return
@@ -137,11 +146,37 @@ class ApplyWorker:
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
         assert request.wal is not None
+        subscription = None
+        follows_ddl = request.definitions.ddl != "ignore"
+        if request.copies_data or follows_ddl or is_subscribed(connection, request.subscription):
+            subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
+            self._has_subscribed = True
         origin, reached = self._origin(connection)
         feed = stack.enter_context(WalFeed(request.wal, reached))
         positions = FlushPositions(reached)
-        applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
-        return self._loop(feed, applier, positions)
+        if subscription is None:
+            applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
+            return self._loop(feed, applier, positions)
+        self._copies.begin(connection, subscription, feed.start)
+        self._copy_first(connection, feed.start)
+        is_two_phase(connection, subscription, request)
+        if follows_ddl:
+            self._definitions = self._changes_of(connection, subscription)
+        applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, "off")
+        return self._loop(feed, applier, positions, connection)
+
+    def _changes_of(self, connection: TargetConnection, subscription: Subscription) -> DefinitionChanges:
+        asked, states = self._request.definitions, self._copies.states
+        return DefinitionChanges(
+            *(connection, subscription, asked.ddl, asked.indexes, states, states), is_main=True, say=self._say
+        )
+
+    def _copy_first(self, connection: TargetConnection, start: int) -> None:
+        """Let tables be copied before the stream, which begins at an LSN, is applied."""
+        while not self._is_ending and self._copies.holds_stream(start):
+            self._copies.tend(connection, start)
+            time.sleep(WAIT_SECONDS)
+        self._copies.tend(connection, start)
 
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
@@ -177,7 +212,7 @@ class ApplyWorker:
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
         missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
-        serial = SerialApplier(connection, relations, origin, positions, missing, tables)
+        serial = SerialApplier(connection, relations, origin, positions, missing, tables, self._definitions)
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
@@ -225,16 +260,17 @@ class ApplyWorker:
             copied_by: the connection by which tables' copies are tended; None if there are none.
             awaits_ready: see above.
         """
-        end, states, is_whole = self._request.end, self._copies.states, False
+        end, states, is_whole, reached = self._request.end, self._copies.states, False, 0
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             is_whole = piece.is_whole or (is_whole and not piece.data)
             applier.apply(piece.data)
             if piece.is_whole:
                 applier.flush()
-                positions.passed(piece.reached)
-                if copied_by is not None:
-                    self._copies.tend(copied_by, piece.reached)
+                reached = piece.reached
+                positions.passed(reached)
+            if is_whole and copied_by is not None:
+                self._copies.tend(copied_by, reached)
             if positions.waits:
                 applier.look_for_flushed()
             self.durable = positions.durable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.flags import PATH, command, from_flag, from_flags
-from headwater.cli.shared_flags import EngineFlags, SourceFlags
+from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class ApplyFlags:
         help="Apply several transactions of the source as one, where that comes to the same.",
     )
     tasks: EngineFlags = from_flags(EngineFlags)
+    definitions: DefinitionFlags = from_flags(DefinitionFlags)
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
@@ -198,6 +199,7 @@ def apply_command(flags: ApplyFlags) -> None:
         max_sync_workers=flags.max_sync_workers,
         copy_connections=flags.copy_connections,
         range_blocks=flags.range_blocks,
+        definitions=flags.definitions.request(),
     )
 
     def failed(error: HeadwaterError) -> None:
@@ -221,6 +223,7 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         UsageError: flags contradict each other, or one is missing.
     """
     if not flags.log.wal:
+        flags.definitions.check_of_server()
         if flags.source is None:
             raise UsageError("the source is missing", hint="give --from, or --wal with --catalog and --slots")
         return None
@@ -228,12 +231,6 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         raise UsageError("--from and --wal are two sources", hint="give one of them")
     if flags.log.catalog is None or flags.slots is None:
         raise UsageError("--wal needs --catalog and --slots")
-    if flags.refreshes:
-        raise UsageError("--refresh asks a publisher, of which --wal has none")
-    if flags.copies_data:
-        raise UsageError(
-            "--wal does not copy the rows that tables have already", hint="fill the tables, and give --no-copy-data"
-        )
     from headwater.apply.incoming.requests import WalSlot
     from headwater.apply.incoming.wal_options import SETTINGS, wal_options
     from headwater.cli.shared_flags import session_settings
@@ -241,6 +238,13 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
     options = wal_options(slot.publications, two_phase=slot.two_phase, binary=flags.binary, origin=flags.origin)
     settings = (*SETTINGS, *session_settings(server_version=flags.log.server_version))
     request = flags.log.request(
-        settings, plugin="pgoutput", options=options, two_phase=slot.two_phase, slot=slot.slot, makes_slot=True
+        settings,
+        plugin="pgoutput",
+        options=options,
+        two_phase=slot.two_phase,
+        slot=slot.slot,
+        makes_slot=True,
+        with_definitions=flags.definitions.request().are_followed,
+        with_ddl=flags.definitions.ddl != "ignore",
     )
     return WalSlot(request, Path(flags.slots), slot.slot, partial(flags.tasks.choose, lambda *_: None))

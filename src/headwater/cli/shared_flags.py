@@ -16,6 +16,7 @@ from headwater.pg.lsn import Lsn
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.apply.incoming.requests import DefinitionRequest
     from headwater.jobs.engine import Engine
     from headwater.jobs.outcome import Progress
     from headwater.pipeline.requests.request import DecodeRequest
@@ -211,6 +212,50 @@ class EngineFlags:
             return spark
 
         return chosen_engine(SPARK if self.engine == AUTO and self.master is not None else self.engine, start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionFlags:
+    """The flags."""
+
+    creates_tables: bool = from_flag(
+        "--create-tables",
+        is_flag=True,
+        help="With --wal: make tables that the target lacks, with all that they need, at the first start.",
+    )
+    indexes: str = from_flag(
+        "--create-indexes",
+        type=click.Choice(("before", "after", "none")),
+        default="after",
+        show_default=True,
+        help="Of tables that are made: keys and indexes before or after their rows; none: keys alone, after them.",
+    )
+    ddl: str = from_flag(
+        "--ddl",
+        type=click.Choice(("apply", "hold", "ignore")),
+        default="ignore",
+        show_default=True,
+        help="With --wal: DDL of published tables is applied in its place, or holds its table until the target's fits.",
+    )
+
+    def request(self) -> DefinitionRequest:
+        """Return what is asked for."""
+        from headwater.apply.incoming.requests import DefinitionRequest
+
+        return DefinitionRequest(creates_tables=self.creates_tables, indexes=self.indexes, ddl=self.ddl)
+
+    def check_of_server(self) -> None:
+        """Check that nothing is asked for that a server cannot give.
+
+        Raises:
+            UsageError: definitions are wanted.
+        """
+        if self.creates_tables:
+            raise UsageError(
+                "--create-tables needs --wal", hint="copy the definitions by pg_dump --schema-only, or give --wal"
+            )
+        if self.ddl != "ignore":
+            raise UsageError("--ddl needs --wal", hint="a server's slot does not tell DDL")
 
 
 def parsed_lsn(text: str | None) -> int | None:

@@ -100,6 +100,7 @@ class DdlEvent:
         unsupported: the reason if there are no statements though there should be; empty otherwise.
         table: the table after the change that the object is, or is a constraint or index of; None if it is none, or was
             dropped.
+        is_rewritten: the table has another file than before: its rows may have been written anew.
     """
 
     action: str
@@ -111,6 +112,7 @@ class DdlEvent:
     part: int = 0
     unsupported: str = ""
     table: TableDefinition | None = None
+    is_rewritten: bool = False
 
     def structure(self) -> dict[str, Any]:
         """Return the event as a value of JSON."""
@@ -139,8 +141,17 @@ def ddl_events(before: HistoricCatalog, after: HistoricCatalog, touched: Iterabl
     """
     old, new = DefinitionReader(before), DefinitionReader(after)
     step = Step(old, new, changes_of(old, new, objects_of(touched, old, new)))
+    return [event for _, event in placed_events(step)]
+
+
+def placed_events(step: Step) -> list[tuple[Phase, DdlEvent]]:
+    """Return the changes of a step as events, in the order of their phases, each with its phase.
+
+    Raises:
+        CatalogError: the catalog is inconsistent.
+    """
     placed = [entry for change in step.changes for entry in _placed(change, step)]
-    return [event for _, _, event in sorted(placed, key=lambda entry: entry[:2])]
+    return [(phase, event) for phase, _, event in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def rests_on(key: Dependency) -> bool:
@@ -181,7 +192,8 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     either = change.either
     kind = either.what if isinstance(either, OtherDefinition) else either.kind
     name = _event_name(change)
-    bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step))
+    is_rewritten = isinstance(either, TableDefinition) and _file(step.before, either) != _file(step.after, either)
+    bare = DdlEvent(action, kind, name, before, after, (), table=_table_of(either, step), is_rewritten=is_rewritten)
     try:
         statements = sorted(_statements(change, step), key=lambda statement: statement[:2])
     except UnsupportedDefinitionError as error:
@@ -193,6 +205,11 @@ def _placed(change: Change, step: Step) -> Iterator[tuple[Phase, int, DdlEvent]]
     for part, ((phase, order), group) in enumerate(parts):
         sql = tuple(statement.sql for statement in group)
         yield phase, (order << 40) + either.oid, replace(bare, sql=sql, part=part)
+
+
+def _file(reader: DefinitionReader, table: TableDefinition) -> int | None:
+    row = reader.row(ObjectKey(PG_CLASS, table.oid))
+    return None if row is None else row.oid("relfilenode")
 
 
 def _table_of(either: Definition, step: Step) -> TableDefinition | None:

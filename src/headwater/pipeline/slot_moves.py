@@ -73,6 +73,35 @@ def begin(request: DecodeRequest) -> Beginning:
     )
 
 
+def begin_with_rows(request: DecodeRequest) -> Beginning:
+    """Find where a slot that is made from a base backup can begin, and rows can be read as of there.
+
+    A backup of a server that wrote meanwhile is whole only at its end, which may come after the consistent point.
+
+    Args:
+        request: what it is to decode.
+
+    Raises:
+        HeadwaterError: the request cannot be served, or the WAL has no such place yet.
+    """
+    opened = _open(request, None)
+    files, point, last = opened.store.files, None, None
+    completed = files.reach_lsn if files.is_complete else None
+    for window in _windows(opened)[1]:
+        last, followed = window.behind, window.followed
+        point = followed.decodable[0].start if point is None and followed.decodable else point
+        if completed is None and followed.completed_at is not None:
+            completed = max(files.reach_lsn, followed.completed_at + 1)
+        if point is not None and completed is not None:
+            reached = kept_at(request, None, max(point, completed))
+            return Beginning(reached.state.lsn, reached.state, opened.store.database_name, reached.server_settings)
+    assert last is not None
+    check_consistent(last.control, opened.store.start_lsn, last.lsn)
+    raise SlotError(
+        f"the end of the base backup is not in the WAL up to {Lsn(last.lsn)}", hint="give the WAL that comes after it"
+    )
+
+
 def slot_at(request: DecodeRequest, beginning: Beginning, *, failover: bool = False) -> Slot:
     """Return the slot of a request, where it begins.
 

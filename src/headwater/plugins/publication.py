@@ -167,6 +167,11 @@ def _actions(publication: Publication) -> int:
     return sum(bit for on, bit in flags if on)
 
 
+def is_targeted(schema: RelationSchema, publications: Sequence[Publication], catalog: CatalogView) -> bool:
+    """Tell whether publications have a relation, itself or as a part of another one."""
+    return any(_target(schema, publication, catalog) is not None for publication in publications)
+
+
 def _target(schema: RelationSchema, publication: Publication, catalog: CatalogView) -> tuple[int, int] | None:
     """Return the OID that a publication publishes a relation as, and that many levels up; None if it does not."""
     itself = (schema.oid, 0)

@@ -29,8 +29,12 @@ from headwater.apply.target.connection import Bound, Outcome, Statement, TargetC
 from headwater.apply.target.relation_map import RelationMap
 from headwater.errors import ConnectionLostError, DecodingError, TargetError
 from headwater.pg.lsn import Lsn
+from headwater.plugins.pgoutput.definitions import PREFIX
 from headwater.remote_slots.announced_relations import SentRelation
 from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
+
+LOGICAL_MESSAGE, _PREFIX_AT = ord("M"), 10
+"""The kind of a logical message, and where its prefix is."""
 
 MOST_CHANGES = 32_768
 """Changes after which a batch ends; while one is on the target the next one is folded."""
@@ -168,6 +172,7 @@ class BatchApplier:
         return len(messages.kind)
 
     def _apply_whole(self, messages: Messages) -> None:
+        _mark_definitions(messages)
         while len(messages.kind):
             self._pass_over_known(messages)
             runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
@@ -253,6 +258,14 @@ class BatchApplier:
             self._drain()
         self._connection.send(_ROLLBACK)
         self._drain()
+
+
+def _mark_definitions(messages: Messages) -> None:
+    """Let DDL be of a kind that no batch takes."""
+    prefix = f"{PREFIX}\0".encode()
+    for number in np.flatnonzero(messages.kind == LOGICAL_MESSAGE).tolist():
+        if messages.message(number)[_PREFIX_AT:].startswith(prefix):
+            messages.kind[number] = 0
 
 
 def _lsn_of(outcome: Outcome) -> int:

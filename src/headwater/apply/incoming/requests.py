@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
 from headwater.jobs.engine import Engine
 from headwater.pipeline.requests.request import DecodeRequest
@@ -27,17 +28,42 @@ class WalSlot:
         request: what is decoded: the WAL, the catalog, the database, the plugin's options.
         slots: directory of slots; name: of the slot in it, which is made if it is missing.
         engine: makes what decodes where there is much.
+        cluster: the log and the catalog, as all threads of this process share them.
     """
 
     request: DecodeRequest
     slots: Path
     name: str
     engine: Callable[[], Engine]
+    cluster: WalCluster = field(default_factory=WalCluster, compare=False)
 
     @property
     def path(self) -> Path:
         """The slot's directory."""
         return self.slots / self.name
+
+
+CREATES_INDEXES, DDL = ("before", "after", "none"), ("apply", "hold", "ignore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionRequest:
+    """The choices of what becomes of definitions.
+
+    Attributes:
+        creates_tables: tables that the target does not have are made at the first start.
+        indexes: when their keys and indexes are: ``before`` or ``after`` the rows; ``none``: keys alone, after them.
+        ddl: ``apply``, ``hold`` or ``ignore``: what becomes of DDL that comes.
+    """
+
+    creates_tables: bool = False
+    indexes: str = "after"
+    ddl: str = "ignore"
+
+    @property
+    def are_followed(self) -> bool:
+        """Whether the definitions of objects are needed."""
+        return self.creates_tables or self.ddl != "ignore"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +91,7 @@ class ApplyRequest:
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
+        definitions: what becomes of the definitions of tables.
     """
 
     slot: SlotAddress
@@ -86,6 +113,7 @@ class ApplyRequest:
     max_sync_workers: int = 2
     copy_connections: int = 2
     range_blocks: int = 8192
+    definitions: DefinitionRequest = DefinitionRequest()
 
     @property
     def folds(self) -> bool:

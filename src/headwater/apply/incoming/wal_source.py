@@ -38,7 +38,6 @@ from headwater.slots.kept_state import KeptState
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.subscription import Folds, Subscription
-from headwater.walsender.served_cluster import ClusterSource, ServedCluster
 from headwater.walsender.slot_progress import SlotProgress
 
 BULK_BYTES = 64 << 20
@@ -58,12 +57,15 @@ class WalFeed:
         slot: the slot; it is made, if it is missing, where decoding can begin after the catalog.
         reached: LSN up to which the target has everything, 0 for where the slot is.
 
+    Attributes:
+        start: LSN before whose commit records no transaction comes.
+
     Raises:
         HeadwaterError: any reason not to decode.
     """
 
     def __init__(self, slot: WalSlot, reached: int) -> None:
-        self._slot, self._start = slot, reached
+        self._slot, self.start = slot, reached
         self._block = ExitStack()
         self._changed = threading.Condition()
         self._pieces = deque[Piece]()
@@ -78,9 +80,7 @@ class WalFeed:
             create_slot(self._slot.path, slot_at(request, begin(request)))
         try:
             opened = self._block.enter_context(open_slot(self._slot.path))
-            source = ClusterSource(request.source, request.catalog, request.server_version, slots=self._slot.slots)
-            self._cluster = ServedCluster(source)
-            self._block.callback(self._cluster.close)
+            self._cluster = self._slot.cluster.open(request, self._slot.slots)
             self._progress = SlotProgress(opened, self._cluster.segment_size)
             self._block.callback(self._progress.write)
             self._begin(opened)
@@ -100,7 +100,7 @@ class WalFeed:
         self._thread.join()
         self._block.close()
 
-    def take(self, seconds: float, most_bytes: int) -> Piece:
+    def take(self, seconds: float, most_bytes: int = MOST_BYTES) -> Piece:
         """Take what has come; wait for some time until there is anything.
 
         Args:
@@ -129,10 +129,11 @@ class WalFeed:
     def _begin(self, opened: OpenSlot) -> None:
         slot = opened.slot
         self._kept = kept_in_slot(slot)
-        self._position = max(self._start, slot.confirmed_lsn)
+        self._position = self.start = max(self.start, slot.confirmed_lsn)
         own = self._slot.request
         request = self._cluster.request_of(slot, own.settings)
         self._request = replace(request, plugin=own.plugin, options=own.options, slot=self._slot.name)
+        self._request = replace(self._request, with_ddl=own.with_ddl, with_definitions=own.with_definitions)
 
     def _run(self) -> None:
         try:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.apply.progress.pending_statements import PENDING_TABLE
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 1
+FORM = 2
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -66,6 +67,10 @@ _STATEMENTS = (
 )
 
 
+_ADDED = (PENDING_TABLE,)
+"""Statements that make what was not in the first form; each does nothing where it has been run."""
+
+
 @contextmanager
 def transaction(connection: TargetConnection, *, is_durable: bool = False) -> Iterator[None]:
     """Run statements of a connection in one transaction, which an error rolls back.
@@ -93,18 +98,24 @@ def install(connection: TargetConnection) -> None:
         TargetError: the role may not, or the schema is of a form that is not known here.
         ConnectionLostError: the target is lost.
     """
-    if not _is_installed(connection):
+    if not is_installed(connection):
         with transaction(connection):
             connection.rows(_LOCK)
-            if not _is_installed(connection):
+            if not is_installed(connection):
                 _make(connection)
     ((form,),) = connection.rows(_FORM)
+    if form is not None and int(form) < FORM:
+        with transaction(connection):
+            connection.rows(_LOCK)
+            _bring_up(connection)
+        form = str(FORM)
     if form != str(FORM):
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
 
 
-def _is_installed(connection: TargetConnection) -> bool:
+def is_installed(connection: TargetConnection) -> bool:
+    """Tell whether the schema is there."""
     return connection.rows(_HAS_FORM) == [("t",)]
 
 
@@ -119,3 +130,11 @@ def _make(connection: TargetConnection) -> None:
         raise TargetError(error.message, sqlstate=error.sqlstate, hint=hint) from None
     for statement in _STATEMENTS:
         connection.rows(statement)
+    _bring_up(connection)
+
+
+def _bring_up(connection: TargetConnection) -> None:
+    """Bring a schema of an older form up to this one."""
+    for statement in _ADDED:
+        connection.rows(statement)
+    connection.rows(f"UPDATE headwater.form SET version = {FORM}")

@@ -38,10 +38,13 @@ SELECT srrelid, nspname, relname, srsubstate::text, srsublsn FROM headwater.subs
 WHERE srsubid = $1::int4 AND srrelid = $2::oid FOR UPDATE
 """
 _ADD_TABLE = """
-INSERT INTO headwater.subscription_rel (srsubid, srrelid, nspname, relname, srsubstate)
-VALUES ($1::int4, $2::oid, $3, $4, $5::"char")
+INSERT INTO headwater.subscription_rel (srsubid, srrelid, nspname, relname, srsubstate, srsublsn)
+VALUES ($1::int4, $2::oid, $3, $4, $5::"char", $6::pg_lsn)
 """
 _REMOVE_TABLE = "DELETE FROM headwater.subscription_rel WHERE srsubid = $1::int4 AND srrelid = $2::oid"
+_RENAME_TABLE = """
+UPDATE headwater.subscription_rel SET nspname = $3, relname = $4 WHERE srsubid = $1::int4 AND srrelid = $2::oid
+"""
 _SET = Statement("""
 UPDATE headwater.subscription_rel SET srsubstate = $3::"char", srsublsn = $4::pg_lsn
 WHERE srsubid = $1::int4 AND srrelid = $2::oid
@@ -160,10 +163,26 @@ def _table(row: Row) -> SubscribedTable:
 
 
 def add_table(
-    connection: TargetConnection, subscription: Subscription, oid: int, name: tuple[str, str], state: State
+    connection: TargetConnection,
+    subscription: Subscription,
+    oid: int,
+    name: tuple[str, str],
+    state: State,
+    lsn: int = 0,
 ) -> None:
-    """Write a new table, by its OID on the target, and its schema and name."""
-    connection.rows(_ADD_TABLE, (str(subscription.number), str(oid), *name, state.value))
+    """Write a new table.
+
+    Args:
+        connection: the target's; subscription: whose; oid: on the target; name: its schema, and its own.
+        state: of it; lsn: where the log's catalog had it, 0 of a server.
+    """
+    place = str(Lsn(lsn)) if lsn else None
+    connection.rows(_ADD_TABLE, (str(subscription.number), str(oid), *name, state.value, place))
+
+
+def rename_table(connection: TargetConnection, subscription: Subscription, oid: int, name: tuple[str, str]) -> None:
+    """Write another schema and name of a table."""
+    connection.rows(_RENAME_TABLE, (str(subscription.number), str(oid), *name))
 
 
 def remove_table(connection: TargetConnection, subscription: Subscription, oid: int) -> None:

@@ -118,6 +118,20 @@ class TableStates:
             self._tables = {table.oid: _newer(before.get(table.oid), table) for table in tables}
             self._changed.notify_all()
 
+    def add(self, table: SubscribedTable) -> None:
+        """Note a table that has come."""
+        with self._changed:
+            self._changes += 1
+            self._tables[table.oid] = table
+            self._changed.notify_all()
+
+    def remove(self, oid: int) -> None:
+        """Note that a table is gone."""
+        with self._changed:
+            self._changes += 1
+            self._tables.pop(oid, None)
+            self._changed.notify_all()
+
     def starts_at(self, lsn: int) -> None:
         """Note that transactions of which the commit record begins before an LSN do not come to the main worker."""
         self.begins(lsn - 1)

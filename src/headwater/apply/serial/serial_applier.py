@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from headwater.apply.incoming.messages import (
     NAMES,
@@ -47,6 +47,7 @@ from headwater.apply.target.rights import NO_ROLE, become
 from headwater.apply.target.statements import delete, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
+from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
 
 MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
@@ -60,6 +61,19 @@ _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
 Missing = Callable[[MappedRelation, Update | Delete], None]
 """Is told of a row that was not there to be changed."""
+
+
+class Definitions(Protocol):
+    """What is done about DDL."""
+
+    def is_due(self, change: DefinitionChange, finish_lsn: int) -> bool:
+        """Tell whether anything is to be done about a change, of a transaction that ends there."""
+
+    def run(self, change: DefinitionChange, finish_lsn: int) -> None:
+        """Do it, in the transaction that the connection is in."""
+
+    def passes_over(self, name: tuple[str, str], finish_lsn: int) -> bool:
+        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +99,7 @@ class SerialApplier:
         positions: gets what is durable.
         missing: is told of rows that are not there.
         tables: says of which tables changes are applied.
+        definitions: takes the DDL that comes among the changes; None to pass over it.
     """
 
     def __init__(
@@ -95,10 +110,11 @@ class SerialApplier:
         positions: FlushPositions,
         missing: Missing = lambda *_: None,
         tables: AppliedTables | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
-        self._tables = tables or AllTables()
+        self._tables, self._definitions = tables or AllTables(), definitions
         self._remote: RemoteTransaction | None = None
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
@@ -319,6 +335,9 @@ class SerialApplier:
 
     def _relation(self, message: Relation) -> None:
         self._relations.announce(message.sent)
+        used = self._used.pop(message.sent.oid, None)
+        if used is not None:  # The transaction has changed it: what comes has other columns.
+            self._send(guard(used), about=self._about("RELATION", used))
 
     def _insert(self, message: Insert) -> None:
         if (mapped := self._opened(message.oid, "INSERT")) is not None:
@@ -357,7 +376,22 @@ class SerialApplier:
             self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
 
     def _logical_message(self, message: LogicalMessage) -> None:
-        """Pass over a message, as the apply worker does."""
+        """Pass over a message, as the apply worker does, unless it is DDL that is to be applied."""
+        if self._definitions is None or message.prefix != PREFIX or not message.transactional:
+            return
+        change, finish_lsn = DefinitionChange.of_message(message.content), self._required().finish_lsn
+        assert finish_lsn is not None
+        self.flush()
+        if not self._definitions.is_due(change, finish_lsn):
+            return
+        self._ensure_open()
+        self._as(None)
+        for mapped in self._used.values():
+            self._send(guard(mapped), about=self._about("DDL", mapped))
+        self._used.clear()
+        self.flush()
+        self._definitions.run(change, finish_lsn)
+        self._relations.forget()
 
     def _type(self, message: Type) -> None:
         """Pass over a type's name: columns are mapped by their names, values by the target's types."""
@@ -374,12 +408,24 @@ class SerialApplier:
         if mapped is None:
             if not self._relations.is_mapped(oid):
                 self.flush()
-            mapped = self._relations.mapped(oid, self._about(kind))
+            try:
+                mapped = self._relations.mapped(oid, self._about(kind))
+            except TargetError:
+                if self._passes_over(oid, remote):
+                    return None
+                raise
             if not self._is_applied(mapped, remote):
                 return None
             self._ensure_open()
             self._used[oid] = mapped
         return mapped
+
+    def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
+        """Tell whether another worker has yet to change a table before it fits what comes here."""
+        sent = self._relations.sent(oid)
+        if self._definitions is None or sent is None or remote.finish_lsn is None:
+            return False
+        return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
 
     def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
         if remote.finish_lsn is not None:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.apply.progress.installation import SCHEMA
+from headwater.apply.table_sync.wal_publisher import Publisher
 from headwater.errors import ServerError
 from headwater.pg.version import Version
-from headwater.receiver.replication_connection import ReplicationConnection, quoted
+from headwater.receiver.replication_connection import quoted
 from headwater.remote_slots.announced_relations import SentColumn, SentRelation
 from headwater.remote_slots.slot_connection import literal
 
@@ -101,7 +102,7 @@ class SourceTable:
         return f"COPY {self.table}{listed} FROM STDIN{form}"
 
 
-def list_tables(source: ReplicationConnection, publications: Sequence[str]) -> list[tuple[str, str]]:
+def list_tables(source: Publisher, publications: Sequence[str]) -> list[tuple[str, str]]:
     """List the tables of publications, by schema and name, but for those of the schema ``headwater``.
 
     Raises:
@@ -122,9 +123,7 @@ def list_tables(source: ReplicationConnection, publications: Sequence[str]) -> l
     return tables
 
 
-def describe_table(
-    source: ReplicationConnection, publications: Sequence[str], namespace: str, name: str
-) -> SourceTable:
+def describe_table(source: Publisher, publications: Sequence[str], namespace: str, name: str) -> SourceTable:
     """Ask what of a table is copied.
 
     Raises:
@@ -144,14 +143,14 @@ def describe_table(
     return SourceTable(SentRelation(int(oid), namespace, name, identity, sent), kind, filters, has_generated)
 
 
-def _columns(source: ReplicationConnection, oid: str, version: Version) -> list[tuple[str | None, ...]]:
+def _columns(source: Publisher, oid: str, version: Version) -> list[tuple[str | None, ...]]:
     publishes_generated = version.publishes_generated_columns
     generated = ", a.attgenerated != ''" if publishes_generated else ""
     condition = "" if publishes_generated else "AND a.attgenerated = ''"
     return source.rows(_COLUMNS.format(oid=oid, generated=generated, condition=condition))
 
 
-def _listed(source: ReplicationConnection, oid: str, names: str, table: tuple[str, str]) -> set[int] | None:
+def _listed(source: Publisher, oid: str, names: str, table: tuple[str, str]) -> set[int] | None:
     """Return the numbers of the columns that are published, None for all."""
     rows = source.rows(_LISTS.format(oid=oid, names=names))
     if len(rows) > 1:
@@ -161,7 +160,7 @@ def _listed(source: ReplicationConnection, oid: str, names: str, table: tuple[st
     return {int(number) for number in rows[0][0].split()}
 
 
-def _filters(source: ReplicationConnection, oid: str, names: str) -> tuple[str, ...]:
+def _filters(source: Publisher, oid: str, names: str) -> tuple[str, ...]:
     filters = [text for (text,) in source.rows(_FILTERS.format(oid=oid, names=names))]
     return tuple(str(text) for text in filters) if None not in filters else ()
 

@@ -26,7 +26,7 @@ from headwater.apply.progress.origins import ensure_origin, leave_origin, use_or
 from headwater.apply.progress.subscriptions import Subscription
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
 from headwater.apply.table_sync.row_transfer import transfer
-from headwater.apply.table_sync.sync_slots import open_source
+from headwater.apply.table_sync.sync_slots import open_server
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ConnectionLostError, ServerError
@@ -115,6 +115,21 @@ def forget_ranges(connection: TargetConnection, subscription: Subscription, oid:
     connection.rows(_FORGET, (str(subscription.number), str(oid)))
 
 
+def hold_row(connection: TargetConnection, subscription: Subscription, oid: int) -> None:
+    """Hold a table's row of the subscription: whoever undoes ranges waits for the transaction.
+
+    Raises:
+        ConnectionLostError: the table is no longer being copied.
+    """
+    if not connection.rows(_HOLD.format("SHARE"), (str(subscription.number), str(oid))):
+        raise ConnectionLostError("the copy of a table is begun anew")
+
+
+def note_range(connection: TargetConnection, subscription: Subscription, oid: int, first: int) -> None:
+    """Note the transaction that the connection is in as one that has inserted rows, by what is first in it."""
+    connection.rows(_NOTE, (str(subscription.number), str(oid), str(first)))
+
+
 def is_empty(connection: TargetConnection, table: str) -> bool:
     """Tell whether a table of the target has no rows."""
     return connection.rows(_IS_EMPTY.format(table)) == [("t",)]
@@ -153,7 +168,7 @@ class RangeCopy:
         Raises:
             HeadwaterError: one of them fails.
         """
-        with open_source(self._request) as source:
+        with open_server(self._request) as source:
             self._read_by_snapshot(source)
             sent = self._table.sent
             self._table = describe_table(source, self._request.slot.publications, sent.namespace, sent.name)
@@ -189,7 +204,7 @@ class RangeCopy:
         """Copy a range; tell whether it is copied, or a server was lost while the snapshot is still there."""
         try:
             connection, _ = open_target(self._request.target, origin, self._request.synchronous_commit)
-            with connection, open_source(self._request) as source:
+            with connection, open_server(self._request) as source:
                 use_origin(connection, ensure_origin(connection, origin))
                 self._read_by_snapshot(source)
                 self._copy(connection, source, own)
@@ -208,12 +223,12 @@ class RangeCopy:
         table = (str(self._subscription.number), str(self._oid))
         key = (*table, str(own.first))
         with transaction(connection):
-            connection.rows(_HOLD.format("SHARE"), table)
+            hold_row(connection, self._subscription, self._oid)
             if connection.rows(_IS_NOTED, key):
                 return
             about, condition = self._about(own), own.condition
             transfer(source, self._table, connection, self._waits, about, binary=self._binary, condition=condition)
-            connection.rows(_NOTE, key)
+            note_range(connection, self._subscription, self._oid, own.first)
 
     def _about(self, own: BlockRange) -> Callable[[], str]:
         return lambda: f"copying blocks from {own.first} on of table {self._table.table}"

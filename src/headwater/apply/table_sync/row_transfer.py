@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.raw_transfer import hand_over
+from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.apply.target.connection import About, TargetConnection
-from headwater.receiver.replication_connection import ReplicationConnection, Wait
+from headwater.receiver.replication_connection import Wait
 
 
 def transfer(
-    source: ReplicationConnection,
+    source: Publisher,
     table: SourceTable,
     target: TargetConnection,
     wait: Wait,
@@ -42,7 +43,8 @@ def transfer(
     target.begin_copy(table.copy_in_sql(binary), wait, about)
     try:
         source.begin(table.copy_sql(binary, condition))
-        if source.is_plain and target.is_plain and not (binary or table.filters or table.has_generated):
+        is_plain = target.is_plain and not (binary or table.filters or table.has_generated)
+        if is_plain and not isinstance(source, WalPublisher) and source.is_plain:
             hand_over(source.fileno(), target.fileno(), wait, target.hear_copy)
         else:
             _by_blocks(source, target, wait)
@@ -53,7 +55,7 @@ def transfer(
     return target.end_copy(wait, about)
 
 
-def _by_blocks(source: ReplicationConnection, target: TargetConnection, wait: Wait) -> None:
+def _by_blocks(source: Publisher, target: TargetConnection, wait: Wait) -> None:
     source.begin_copy()
     for block in source.blocks(wait):
         target.put_copy(block, wait)

@@ -12,12 +12,13 @@ PostgreSQL: subscriptioncmds.c (CreateSubscription, AlterSubscription_refresh).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.progress.installation import install, transaction
+from headwater.apply.progress.installation import install, is_installed, transaction
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
+from headwater.apply.progress.pending_statements import add_pending
 from headwater.apply.progress.subscriptions import (
     State,
     SubscribedTable,
@@ -31,12 +32,20 @@ from headwater.apply.progress.subscriptions import (
     remove_table,
     set_two_phase,
 )
+from headwater.apply.table_sync.creating import make_tables
 from headwater.apply.table_sync.publisher_tables import list_tables
-from headwater.apply.table_sync.sync_slots import drop_slot, has_slot, make_slot, open_source
+from headwater.apply.table_sync.sync_slots import (
+    drop_slot,
+    has_slot,
+    look_at_present,
+    look_behind,
+    make_slot,
+    open_source,
+)
+from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ServerError, TargetError, UsageError
-from headwater.receiver.replication_connection import ReplicationConnection
 
 DUPLICATE = "42710"
 Say = Callable[[str], None]
@@ -87,6 +96,11 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say, *, 
         return replace(subscription, has_slot=True)
 
 
+def is_subscribed(connection: TargetConnection, name: str) -> bool:
+    """Tell whether the target has a subscription of a name."""
+    return is_installed(connection) and read_subscription(connection, name) is not None
+
+
 def refresh_now(request: ApplyRequest, say: Say) -> None:
     """Refresh a subscription, also one that is being applied: its worker notices within a second.
 
@@ -116,7 +130,7 @@ def is_two_phase(connection: TargetConnection, subscription: Subscription, reque
 
 def refresh(
     connection: TargetConnection,
-    source: ReplicationConnection,
+    source: Publisher,
     subscription: Subscription,
     request: ApplyRequest,
     say: Say,
@@ -129,11 +143,11 @@ def refresh(
         ServerError: a server refuses.
         ConnectionLostError: a server is lost.
     """
-    names = list_tables(source, request.slot.publications)
-    published = _local_tables(connection, names, subscription, say)
     present = read_tables(connection, subscription)
+    place, names, leaving = _refreshed(source, request, present)
+    published = _local_tables(connection, names, subscription, say)
     for table in present:
-        if table.oid not in published and (table.namespace, table.name) not in names:
+        if table.oid not in published and (table.namespace, table.name) in leaving:
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
     for oid in sorted(published.keys() - {table.oid for table in present}):
@@ -144,8 +158,32 @@ def refresh(
                 hint="use --no-copy-data",
             )
         with transaction(connection):
-            add_table(connection, subscription, oid, published[oid], _first_state(request))
+            add_table(connection, subscription, oid, published[oid], _first_state(request), place)
         say(f'table "{".".join(published[oid])}" added to subscription "{subscription.name}"')
+
+
+Names = Collection[tuple[str, str]]
+
+
+def _refreshed(
+    source: Publisher, request: ApplyRequest, present: Sequence[SubscribedTable]
+) -> tuple[int, Names, Names]:
+    """Return as of where publications are looked at, which tables they have, and which tables have left them.
+
+    Where DDL is applied, tables come and go in the stream. So they are looked at as of where that is, and one that does
+    not exist, there or at the end of the log, has not left by itself.
+    """
+    own = {(table.namespace, table.name) for table in present}
+    if request.definitions.ddl != "apply" or not isinstance(source, WalPublisher):
+        place = look_at_present(source)
+        names = list_tables(source, request.slot.publications)
+        return place, names, own.difference(names)
+    place = look_behind(source, 0)
+    names = list_tables(source, request.slot.publications)
+    leaving = {table for table in own.difference(names) if source.has_table(*table)}
+    look_at_present(source)
+    later = list_tables(source, request.slot.publications)
+    return place, names, {table for table in leaving.difference(later) if source.has_table(*table)}
 
 
 def _local_tables(
@@ -161,7 +199,7 @@ def _local_tables(
     return tables
 
 
-def _create(connection: TargetConnection, source: ReplicationConnection, request: ApplyRequest) -> Subscription:
+def _create(connection: TargetConnection, source: Publisher, request: ApplyRequest) -> Subscription:
     """Write the subscription with its tables and its origin, in one transaction."""
     slot, origin = request.slot, origin_name(request.subscription)
     if slot.creates_slot and has_slot(source, slot.slot):
@@ -169,8 +207,13 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
     if has_origin(connection, origin):
         hint = "another database of the target may have a subscription of that name: name this one differently"
         raise TargetError(f'replication origin "{origin}" already exists', sqlstate=DUPLICATE, hint=hint)
-    tables = [(table, _local_table(connection, *table)) for table in list_tables(source, slot.publications)]
+    place = look_behind(source, 0)
+    names = list_tables(source, slot.publications)
     with transaction(connection, is_durable=True):  # The slot is made next.
+        made = None
+        if request.definitions.creates_tables and isinstance(source, WalPublisher):
+            made = make_tables(connection, source, request, names)
+        tables = {table: _local_table(connection, *table) for table in names}
         add_subscription(
             connection,
             request.subscription,
@@ -182,8 +225,10 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
         ensure_origin(connection, origin)
-        for table, oid in tables:
-            add_table(connection, subscription, oid, table, _first_state(request))
+        for table, oid in tables.items():
+            add_table(connection, subscription, oid, table, _first_state(request), place)
+        if made is not None:
+            add_pending(connection, subscription, made.waiting(tables))
     return subscription
 
 
@@ -200,13 +245,14 @@ def _first_state(request: ApplyRequest) -> State:
 
 def _make_slot(
     connection: TargetConnection,
-    source: ReplicationConnection,
+    source: Publisher,
     subscription: Subscription,
     say: Say,
 ) -> None:
     """Make the slot, unless an attempt that was killed has made it."""
     try:
         if not has_slot(source, subscription.slot):
+            look_behind(source, 0)
             make_slot(source, subscription.slot, two_phase=subscription.two_phase == "e")
             say(f'created replication slot "{subscription.slot}" on publisher')
     except ServerError as error:
@@ -228,7 +274,7 @@ def _check(subscription: Subscription, request: ApplyRequest) -> None:
 
 
 def _remove(
-    connection: TargetConnection, source: ReplicationConnection, subscription: Subscription, table: SubscribedTable
+    connection: TargetConnection, source: Publisher, subscription: Subscription, table: SubscribedTable
 ) -> None:
     """Remove a table, and what its copy has left."""
     with transaction(connection):

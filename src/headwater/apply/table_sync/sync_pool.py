@@ -18,8 +18,11 @@ from dataclasses import dataclass
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import drop_origin, list_origins, move_now
+from headwater.apply.progress.pending_statements import ALL_TABLES
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
 from headwater.apply.progress.table_states import TableStates
+from headwater.apply.serial.definition_changes import HeldTableError
+from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.sync_slots import drop_slot, list_slots, open_source
 from headwater.apply.table_sync.sync_worker import SyncWorker
 from headwater.apply.target.connection import TargetConnection
@@ -31,7 +34,12 @@ LOOK_SECONDS = 1.0
 ENDING_SECONDS = 5.0
 """How long workers are waited for at the end; whoever waits for a lock still is left."""
 
+_IS_BLOCKED = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_activity
+               WHERE pg_catalog.starts_with(application_name, $1) AND wait_event_type = 'Lock')
+"""
 _BEING_COPIED = (State.INIT, State.DATASYNC, State.FINISHEDCOPY)
+_DONE = (State.SYNCDONE, State.READY)
 
 
 @dataclass
@@ -65,6 +73,8 @@ class SyncPool:
         self._attempts: dict[int, _Attempt] = {}
         self._ending = threading.Event()
         self._looked_at = 0.0
+        self._is_blocked, self._has_pending = False, True
+        self._held = set[tuple[str, int]]()
 
     def end(self) -> None:
         """Tell all workers to end, from any thread."""
@@ -109,11 +119,31 @@ class SyncPool:
                 self._make_ready(connection, table, reached)
             elif table.state in _BEING_COPIED:
                 self._start_if_due(table)
+        if self._has_pending and self.states.are_ready:
+            assert self._subscription is not None
+            for text in run_pending(connection, self._subscription, ALL_TABLES):
+                self._say(text)
+            self._has_pending = False
+
+    def holds_stream(self, start: int) -> bool:
+        """Tell whether a stream is to wait, as tables are being copied as of where it begins.
+
+        Then none of their changes is decoded twice. It does not wait for what fails, or waits for a lock; but with
+        transactions that come at PREPARE it has to, as such a table would have to catch up otherwise.
+
+        Args:
+            start: LSN at which the stream begins.
+        """
+        is_open = any(table.state not in _DONE and table.lsn <= start for table in self.states.tables)
+        has_to = self._subscription is not None and self._subscription.two_phase != "d"
+        return is_open and (has_to or not (self.error or self._held or self._is_blocked)) and not self._ending.is_set()
 
     def _look(self, connection: TargetConnection, *, is_settled: bool = False) -> None:
         assert self._subscription is not None
         changes = self.states.changes
         self.states.load(read_tables(connection, self._subscription, is_settled=is_settled), changes)
+        rows = connection.rows(_IS_BLOCKED, (self._subscription.sync_prefix,))
+        self._is_blocked = rows == [("t",)]
         self._looked_at = time.monotonic()
 
     def _make_ready(self, connection: TargetConnection, table: SubscribedTable, reached: int) -> None:
@@ -144,6 +174,8 @@ class SyncPool:
     def _run(self, worker: SyncWorker, table: SubscribedTable) -> None:
         try:
             worker.run()
+        except HeldTableError as error:
+            self._note_held(error)
         except HeadwaterError as error:
             if not self._ending.is_set():
                 self.error = error
@@ -153,6 +185,13 @@ class SyncPool:
             self._failed(self.error)
         finally:
             self._settle(worker)
+
+    def _note_held(self, error: HeldTableError) -> None:
+        """Tell once why a table is held: it is tried again, and ends nothing."""
+        reason = (error.message, error.table_lsn)
+        if reason not in self._held:
+            self._failed(error)
+        self._held.add(reason)
 
     def _settle(self, worker: SyncWorker) -> None:
         """Find out what became of a table: what was chosen as its worker failed may have been written, or not."""

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -36,20 +36,32 @@ from headwater.apply.progress.origins import (
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
 from headwater.apply.progress.table_states import OnlyTable, TableStates
+from headwater.apply.serial.definition_changes import DefinitionChanges
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
 from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
 from headwater.apply.table_sync.row_transfer import transfer
-from headwater.apply.table_sync.sync_slots import drop_slot, export_sync_slot, make_sync_slot, open_source
+from headwater.apply.table_sync.sync_slots import (
+    drop_slot,
+    export_sync_slot,
+    look_behind,
+    make_sync_slot,
+    open_source,
+    sync_feed,
+)
+from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
+from headwater.apply.table_sync.wal_shares import SharedCopy
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import map_relation
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError
-from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.remote_slots.slot_feed import SlotFeed
 
 WAIT_SECONDS = 0.1
+
+MOST_BYTES = 64 << 20
+"""Bytes of a table's own stream that are taken at a time."""
 
 
 class SyncWorker:
@@ -70,7 +82,8 @@ class SyncWorker:
         self._request, self._subscription, self._states = request, subscription, states
         self._oid, self._ending = oid, ending
         self._name = subscription.sync_name(oid)
-        self.is_settled = False
+        self.is_settled = self._has_copied = False
+        self._listed = 0
 
     def settle(self) -> None:
         """Read the state that the target has, which after an error may be another than the threads believe.
@@ -98,6 +111,7 @@ class SyncWorker:
             use_origin(connection, origin)
             if table.state != State.FINISHEDCOPY:
                 table = self._copy(connection, facts, table)
+            run_pending(connection, self._subscription, self._oid)
             self._catch_up(connection, facts, table, origin)
             leave_origin(connection)
             self.is_settled = True
@@ -117,10 +131,12 @@ class SyncWorker:
 
     def _copy(self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable) -> SubscribedTable:
         """Copy the rows; return the table in the state behind that."""
-        self._write(connection, State.DATASYNC, 0)
-        self._states.set(self._oid, State.DATASYNC, 0)
+        self._listed = table.lsn
+        self._write(connection, State.DATASYNC, table.lsn)
+        self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
             drop_slot(source, self._name)
+            look_behind(source, table.lsn, lambda: self._wait([], []))
             described = self._described(source, table)
             mapped = map_relation(connection, facts, described.sent)
             # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
@@ -128,32 +144,46 @@ class SyncWorker:
             if lsn is None:
                 lsn = self._copy_whole(connection, source, table)
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
+        self._has_copied = True
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
 
-    def _described(self, source: ReplicationConnection, table: SubscribedTable) -> SourceTable:
+    def _described(self, source: Publisher, table: SubscribedTable) -> SourceTable:
         return describe_table(source, self._request.slot.publications, table.namespace, table.name)
 
-    def _is_binary(self, source: ReplicationConnection) -> bool:
+    def _is_binary(self, source: Publisher) -> bool:
         return self._request.binary and source.postgres.copies_binary_rows
 
-    def _copy_whole(self, connection: TargetConnection, source: ReplicationConnection, table: SubscribedTable) -> int:
+    def _copy_whole(self, connection: TargetConnection, source: Publisher, table: SubscribedTable) -> int:
         """Copy the table in one transaction; return the LSN of its snapshot."""
         lsn = make_sync_slot(source, self._name)
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
         with transaction(connection):
+            self._require_unchanged(connection)
             transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn
 
-    def _copy_ranges(
-        self, connection: TargetConnection, source: ReplicationConnection, table: SourceTable
-    ) -> int | None:
+    def _require_unchanged(self, connection: TargetConnection) -> None:
+        """See that the table is still to be copied as of the same place, which may have been moved behind DDL.
+
+        Raises:
+            ConnectionLostError: it is not: it is begun again.
+        """
+        present = read_table(connection, self._subscription, self._oid)
+        if present is None or (present.state, present.lsn) != (State.DATASYNC, self._listed):
+            raise ConnectionLostError("the copy of a table is begun anew")
+
+    def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
         undo_ranges(connection, self._subscription, self._oid, table.table)
         request = self._request
-        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.table):
+        if request.copy_connections == 1 or not is_empty(connection, table.table):
+            return None
+        if isinstance(source, WalPublisher):
+            return self._copy_shares(connection, source, table)
+        if table.kind != "r":
             return None
         if count_blocks(source, table) <= request.range_blocks:
             return None
@@ -163,11 +193,27 @@ class SyncWorker:
             request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
         )
         copy.run()
+        self._finish_ranges(connection, lsn)
+        return lsn
+
+    def _copy_shares(self, connection: TargetConnection, source: WalPublisher, table: SourceTable) -> int | None:
+        """Copy a large table of the backup in several connections; as :meth:`_copy_ranges`."""
+        if self._request.binary or source.count_blocks(table.sent.oid) <= self._request.range_blocks:
+            return None
+        lsn = make_sync_slot(source, self._name)
+        source.begin(table.copy_sql())
+        batches = source.batches()
+        SharedCopy(self._request, self._subscription, self._oid, table, self._name, batches, self._wait).run()
+        source.finish()
+        self._finish_ranges(connection, lsn)
+        return lsn
+
+    def _finish_ranges(self, connection: TargetConnection, lsn: int) -> None:
         with transaction(connection):
+            self._require_unchanged(connection)
             forget_ranges(connection, self._subscription, self._oid)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
-        return lsn
 
     def _catch_up(
         self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable, origin: Origin
@@ -175,24 +221,41 @@ class SyncWorker:
         """Apply what came since the copy, until the main worker can go on."""
         reached = max(progress_of(connection, origin), table.lsn)
         self._states.set(self._oid, State.SYNCWAIT, reached)
-        with ExitStack() as stack:
-            own = replace(self._request.slot, slot=self._name, creates_slot=False, two_phase=False)
-            request = replace(self._request, slot=own, streaming="off", end=0)
-            feed = stack.enter_context(slot_feed(request, reached))
-            self._states.set(self._oid, State.CATCHUP, reached)
-            positions = FlushPositions(reached)
-            relations = RelationMap(connection, facts)
-            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
-            done = self._follow(feed, applier, positions)
+        done = reached
+        is_ahead = self._has_copied and self._request.wal is not None and self._states.choose(self._oid, reached)
+        if not is_ahead:
+            done = self._applied(connection, facts, origin, reached)
         with transaction(connection, is_durable=True):  # The slot is dropped next.
             self._write(connection, State.SYNCDONE, done)
         self._states.set(self._oid, State.SYNCDONE, done)
 
-    def _follow(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> int:
+    def _applied(self, connection: TargetConnection, facts: TargetFacts, origin: Origin, reached: int) -> int:
+        """Apply the table's own stream from an LSN on; return where the main worker takes it over."""
+        with ExitStack() as stack:
+            feed = stack.enter_context(sync_feed(self._request, self._name, reached))
+            self._states.set(self._oid, State.CATCHUP, reached)
+            positions = FlushPositions(reached)
+            relations = RelationMap(connection, facts)
+            only = OnlyTable(self._oid)
+            definitions = self._definitions(connection, only)
+            applier = SerialApplier(connection, relations, origin, positions, tables=only, definitions=definitions)
+            return self._follow(feed, applier, positions)
+
+    def _definitions(self, connection: TargetConnection, only: OnlyTable) -> DefinitionChanges | None:
+        asked = self._request.definitions
+        if asked.ddl == "ignore":
+            return None
+        return DefinitionChanges(
+            *(connection, self._subscription, asked.ddl, asked.indexes, self._states, only),
+            is_main=False,
+            say=lambda _: None,
+        )
+
+    def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
-            piece = feed.take(WAIT_SECONDS)
+            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:

@@ -50,6 +50,10 @@ class RelationMap:
         self._sent[sent.oid] = sent
         self._mapped.pop(sent.oid, None)
 
+    def forget(self) -> None:
+        """Map all relations anew when their next changes come: tables of the target have changed."""
+        self._mapped.clear()
+
     def sent(self, oid: int) -> SentRelation | None:
         """Return a relation as it was announced last; None if it was not."""
         return self._sent.get(oid)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from headwater.base.overrides import override
 from headwater.catalog.relation import RelationSchema
+from headwater.definitions.events import DdlEvent
 from headwater.errors import DecodingError, HeadwaterError, PluginError
 from headwater.filters.changes import compiled
 from headwater.pg.catalogs import PG_NAMESPACE, PG_PUBLICATION, PG_PUBLICATION_NAMESPACE, PG_PUBLICATION_REL
@@ -50,6 +51,7 @@ from headwater.plugins.api import (
 from headwater.plugins.kernel_plugin import KernelPlugin
 from headwater.plugins.message_buffer import Rendering, with_messages
 from headwater.plugins.pgoutput._render import CELL_SIZE, FIXED_SIZE, Wire, render_messages
+from headwater.plugins.pgoutput.definitions import PREFIX, Publishing, definition_change, table_of
 from headwater.plugins.pgoutput.options import parse_options
 from headwater.plugins.pgoutput.protocol import (
     NAMED,
@@ -204,6 +206,7 @@ class PgOutput(KernelPlugin):
             wants_binary=self.options.binary,
             heeded=_heeded(self.major),
             two_phase=version.has_two_phase_option and (context.two_phase or self.options.two_phase),
+            wants_ddl=context.with_ddl and context.with_definitions,
             stream_limit=context.session.memory_limit if self.options.streaming != "off" else 0,
         )
         self._numbers = {
@@ -308,6 +311,18 @@ class PgOutput(KernelPlugin):
     def origin(self, origin_id: int, name: str | None, lsn: int) -> list[bytes]:
         """Write O."""
         return [write_origin(name, lsn, self.encoding)] if name else []
+
+    @override
+    def ddl(self, event: DdlEvent, number: int, catalog: CatalogView) -> list[bytes]:
+        """Write M with a prefix of our own; see :mod:`headwater.plugins.pgoutput.definitions`."""
+        oid = table_of(event)
+        relation = catalog.relation(oid) if oid else None
+        publications = load_publications(self.options.publication_names, catalog, self.major)
+        entry = None
+        if relation is not None and self.tracks(relation):
+            entry = published(relation, publications, catalog, self.major)
+        change = definition_change(event, relation, Publishing(publications, entry), catalog)
+        return [write_message(0, True, PREFIX.encode(), change.message())]
 
     def begin_prepare(self, txn: TwoPhaseTransaction) -> list[bytes]:
         """Write b; also before one that sends nothing else."""
