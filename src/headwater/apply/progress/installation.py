@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.apply.progress import standing
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 1
+FORM = 2
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -31,7 +32,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n 
 _FORM = "SELECT version FROM headwater.form"
 _STATEMENTS = (
     "CREATE TABLE headwater.form (version int4 NOT NULL)",
-    f"INSERT INTO headwater.form VALUES ({FORM})",
+    "INSERT INTO headwater.form VALUES (1)",
     """
     CREATE TABLE headwater.subscription (
         subid int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -65,6 +66,11 @@ _STATEMENTS = (
     """,
 )
 
+_ADDED = (*standing.DDL,)
+"""What later forms have added; each statement does nothing where that is there already."""
+
+_RAISE = f"UPDATE headwater.form SET version = {FORM}"
+
 
 @contextmanager
 def transaction(connection: TargetConnection, *, is_durable: bool = False) -> Iterator[None]:
@@ -87,7 +93,7 @@ def transaction(connection: TargetConnection, *, is_durable: bool = False) -> It
 
 
 def install(connection: TargetConnection) -> None:
-    """Make the schema unless it is there.
+    """Make the schema unless it is there; one of an older form gets what it lacks.
 
     Raises:
         TargetError: the role may not, or the schema is of a form that is not known here.
@@ -98,14 +104,29 @@ def install(connection: TargetConnection) -> None:
             connection.rows(_LOCK)
             if not _is_installed(connection):
                 _make(connection)
-    ((form,),) = connection.rows(_FORM)
-    if form != str(FORM):
+    form = _form(connection)
+    if form < FORM:
+        with transaction(connection):
+            connection.rows(_LOCK)
+            if _form(connection) < FORM:
+                _raise(connection)
+    elif form > FORM:
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
 
 
 def _is_installed(connection: TargetConnection) -> bool:
     return connection.rows(_HAS_FORM) == [("t",)]
+
+
+def _form(connection: TargetConnection) -> int:
+    ((form,),) = connection.rows(_FORM)
+    return int(str(form))
+
+
+def _raise(connection: TargetConnection) -> None:
+    for statement in (*_ADDED, _RAISE):
+        connection.rows(statement)
 
 
 def _make(connection: TargetConnection) -> None:
@@ -119,3 +140,4 @@ def _make(connection: TargetConnection) -> None:
         raise TargetError(error.message, sqlstate=error.sqlstate, hint=hint) from None
     for statement in _STATEMENTS:
         connection.rows(statement)
+    _raise(connection)

@@ -23,6 +23,9 @@ VALUES ($1, $2, $3::text[], $4::bool, $5::"char")
 """
 _REMOVE = "DELETE FROM headwater.subscription WHERE subid = $1::int4"
 _HAS_SLOT = "UPDATE headwater.subscription SET hasslot = true WHERE subid = $1::int4"
+_PUBLICATIONS = """
+UPDATE headwater.subscription SET subpublications = $2::text[] WHERE subid = $1::int4 AND subpublications <> $2::text[]
+"""
 _TWO_PHASE = """UPDATE headwater.subscription SET subtwophasestate = $2::"char" WHERE subid = $1::int4"""
 _TABLES = """
 SELECT srrelid, nspname, relname, srsubstate::text, srsublsn FROM headwater.subscription_rel
@@ -123,6 +126,11 @@ def remove_subscription(connection: TargetConnection, subscription: Subscription
 def note_slot(connection: TargetConnection, subscription: Subscription) -> None:
     """Note that the slot has been made."""
     connection.rows(_HAS_SLOT, (str(subscription.number),))
+
+
+def note_publications(connection: TargetConnection, subscription: Subscription, publications: str) -> None:
+    """Note of which publications the tables are from now on; they are an array's text."""
+    connection.rows(_PUBLICATIONS, (str(subscription.number), publications))
 
 
 def set_two_phase(connection: TargetConnection, subscription: Subscription, state: str) -> None:
