@@ -237,6 +237,7 @@ def launch_of(context: click.Context, file: ConfigFile) -> Launch:
     Raises:
         UsageError: something is wrong; with its place in the file, if that is known.
     """
+    from headwater.apply.launcher.control_socket import PLACES
     from headwater.apply.launcher.launch import Launch, Launched
     from headwater.apply.launcher.shared_limits import limited
 
@@ -246,7 +247,7 @@ def launch_of(context: click.Context, file: ConfigFile) -> Launch:
     directory = Path(common.launch.directory or f"{file.path}.run")
     values = {name: values_of(context, file, name) for name in file.subscriptions}
     requests = {name: _request_in(file, name, own) for name, own in values.items()}
-    requests = limited(requests, directory, common.launch.max_connections, common.max_sync_workers)
+    requests = limited(requests, directory / PLACES, common.launch.max_connections, common.max_sync_workers)
     subscriptions = {name: Launched(name, values[name], request) for name, request in requests.items()}
     return Launch(subscriptions, directory, common.launch.http)
 

@@ -19,21 +19,26 @@ class Lease:
     """A lease of places, until it is given back.
 
     Args:
-        descriptors: of the files that are locked.
+        count: how many; descriptors: of the files that are locked.
+
+    Attributes:
+        count: how many there are; none any more once they were given back.
     """
 
-    def __init__(self, descriptors: list[int] | None = None) -> None:
-        self._descriptors = descriptors or []
+    def __init__(self, count: int = 0, descriptors: list[int] | None = None) -> None:
+        self.count, self._descriptors = count, descriptors or []
 
     def give_back(self) -> None:
         """Let others have the places; once is enough."""
+        self.count = 0
         while self._descriptors:
             release(self._descriptors.pop())
 
     def add(self, other: Lease) -> None:
         """Take another lease into this one."""
+        self.count += other.count
         self._descriptors += other._descriptors
-        other._descriptors = []
+        other.count, other._descriptors = 0, []
 
 
 @dataclass(frozen=True)
@@ -51,33 +56,43 @@ class WorkerLimits:
     connections: int | None = None
     copies: int | None = None
 
-    def connect(self, count: int = 1) -> Lease | None:
-        """Take places for connections to the target; None if there are not so many now.
+    def connect(self) -> Lease | None:
+        """Take a place for a connection to the target; None if there is none now.
+
+        Raises:
+            OSError: the directory cannot be used.
+        """
+        lease = self.connect_up_to(1)
+        return lease if lease.count else None
+
+    def connect_up_to(self, count: int) -> Lease:
+        """Take places for connections to the target, as many as there are now.
+
+        Args:
+            count: most of them.
 
         Raises:
             OSError: the directory cannot be used.
         """
         return self._take(f"target-{self.target}", count, self.connections)
 
-    def copy(self, connections: int) -> Lease | None:
-        """Take the place of a copy, and of its connections; None if one of them is missing now.
+    def copy(self) -> Lease | None:
+        """Take the place of a copy, and of its connection; None if one of them is missing now.
 
         Raises:
             OSError: the directory cannot be used.
         """
         lease = self._take("copy", 1, self.copies)
-        if lease is None:
-            return None
-        places = self.connect(connections)
-        if places is None:
+        place = self.connect() if lease.count else None
+        if place is None:
             lease.give_back()
             return None
-        lease.add(places)
+        lease.add(place)
         return lease
 
-    def _take(self, name: str, count: int, most: int | None) -> Lease | None:
+    def _take(self, name: str, count: int, most: int | None) -> Lease:
         if self.directory is None or most is None:
-            return Lease()
+            return Lease(count)
         taken: list[int] = []
         for number in range(most):
             if len(taken) == count:
@@ -87,8 +102,4 @@ class WorkerLimits:
                 taken.append(descriptor)
             else:
                 os.close(descriptor)
-        lease = Lease(taken)
-        if len(taken) < count:
-            lease.give_back()
-            return None
-        return lease
+        return Lease(len(taken), taken)

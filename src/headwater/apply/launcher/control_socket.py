@@ -64,6 +64,8 @@ class ControlSocket(socketserver.ThreadingUnixStreamServer):
             "pause": self._launcher.pause,
             "resume": self._launcher.resume,
             "restart": self._launcher.restart,
+            "wake": self._launcher.wake,
+            "forget": self._launcher.forget,
         }
         command = question.get("command")
         try:
@@ -72,7 +74,7 @@ class ControlSocket(socketserver.ThreadingUnixStreamServer):
             if command not in commands:
                 raise UsageError(f'the launcher does not know the command "{command}"')
             commands[command](str(question.get("subscription")))
-            return {"result": None}
+            return {"result": []}
         except HeadwaterError as error:
             return {"error": error.message, "sqlstate": getattr(error, "sqlstate", None)}
 
@@ -131,11 +133,11 @@ def serve_control(directory: Path, launcher: Launcher) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def ask_launcher(directory: Path, command: str, subscription: str | None = None) -> Any | None:
+def ask_launcher(directory: Path, command: str, subscription: str | None = None) -> list[Answer]:
     """Ask the launcher of a directory.
 
     Returns:
-        its answer; for commands that have none, an empty list.
+        the status of each subscription, if that was asked for; else nothing.
 
     Raises:
         ServerError: it refuses.
@@ -159,7 +161,7 @@ def ask_launcher(directory: Path, command: str, subscription: str | None = None)
     answer = json.loads(line)
     if "error" in answer:
         raise ServerError(answer["error"], sqlstate=answer["sqlstate"])
-    return answer["result"]
+    return list(answer["result"])
 
 
 class LauncherMissingError(ServerError):

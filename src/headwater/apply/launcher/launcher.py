@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from headwater.apply.launcher.back_off import BackOff
@@ -23,7 +23,7 @@ from headwater.apply.launcher.launched_process import LaunchedProcess
 from headwater.apply.launcher.members import Member, State, Wish
 from headwater.apply.launcher.run_status import COUNTERS, Json, added
 from headwater.apply.launcher.subscription_run import End
-from headwater.apply.progress.standing import read_standing
+from headwater.apply.progress.standing import Standing, read_standing
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import HeadwaterError, ServerError, UsageError
 
@@ -114,6 +114,28 @@ class Launcher:
             elif member.wish == Wish.PAUSE:
                 member.wish = Wish.RESTART
 
+    def wake(self, name: str) -> None:
+        """Start a subscription again that was disabled, or has failed, as it is enabled now.
+
+        Raises:
+            ServerError: there is no such subscription.
+        """
+        with self._changed:
+            member = self._member(name)
+            if member.state in (State.DISABLED, State.FAILED):
+                _let_start(member)
+
+    def forget(self, name: str) -> None:
+        """Start a subscription no more that was dropped while it was paused.
+
+        Raises:
+            ServerError: there is no such subscription.
+        """
+        with self._changed:
+            member = self._member(name)
+            if member.process is None:
+                self._dropped(member)
+
     def restart(self, name: str) -> None:
         """End a subscription's process, and start the next one at once.
 
@@ -155,7 +177,6 @@ class Launcher:
                 "connections": limits.connections,
                 "copies": limits.copies,
             },
-            "copy_connections": launched.request.copy_connections,
         }
         member.started, member.end, member.wish = time.monotonic(), None, None
         member.starts += 1
@@ -195,7 +216,7 @@ class Launcher:
         elif member.end in _STATES and status == 0:
             member.state = _STATES[End(member.end)]
             if member.state == State.DROPPED:
-                self._tell(member, "it was dropped; it is made anew where its table is still in the file at a start")
+                self._dropped(member)
         elif member.end == FAILED and member.launched.request.disables_on_error:
             member.state = State.FAILED
             self._tell(member, "it has failed, and is not tried again until it is resumed")
@@ -204,6 +225,10 @@ class Launcher:
             member.state, member.due = State.WAITING, member.back_off.ended(member.started, now)
             after = f"{max(0.0, member.due - now):.1f} s"
             self._tell(member, f"its process has ended {_how(status)}; the next one starts in {after}")
+
+    def _dropped(self, member: Member) -> None:
+        member.state = State.DROPPED
+        self._tell(member, "it was dropped; a launcher that starts makes it anew, as long as it is in the file")
 
     def _wish(self, member: Member, wish: Wish) -> None:
         """End a process for a purpose; its end is noted by the thread that hears it."""
@@ -274,14 +299,18 @@ class Launcher:
         while not self._is_ending:
             until = time.monotonic() + LOOK_SECONDS
             for member in self._disabled():
-                if _is_enabled(member.launched):
-                    with self._changed:
-                        if member.state == State.DISABLED:
-                            _let_start(member)
+                standing = _standing_of(member.launched)
+                with self._changed:
+                    if standing is None or member.state != State.DISABLED:
+                        continue
+                    if not standing.is_there:
+                        self._dropped(member)
+                    elif standing.is_enabled:
+                        _let_start(member)
             while not self._is_ending and time.monotonic() < until:
                 time.sleep(WAIT_SECONDS)
 
-    def _disabled(self) -> Iterable[Member]:
+    def _disabled(self) -> list[Member]:
         with self._changed:
             return [member for member in self._members.values() if member.state == State.DISABLED]
 
@@ -310,10 +339,10 @@ def _how(status: int) -> str:
     return f"by signal {-status}" if status < 0 else f"with status {status}"
 
 
-def _is_enabled(launched: Launched) -> bool:
-    """Ask the target; not as long as it cannot be asked."""
+def _standing_of(launched: Launched) -> Standing | None:
+    """Ask the target; None as long as it cannot be asked."""
     try:
         with TargetConnection(launched.request.target, f"headwater apply {launched.name} looks") as connection:
-            return read_standing(connection, launched.name).is_enabled
+            return read_standing(connection, launched.name)
     except HeadwaterError:
-        return False
+        return None

@@ -9,9 +9,11 @@ PostgreSQL: launcher.c (pg_stat_get_subscription).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from headwater.apply.progress.subscriptions import SubscribedTable
 from headwater.apply.worker import ApplyWorker
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import POSTGRES_EPOCH
@@ -31,16 +33,7 @@ def status_of(worker: ApplyWorker, name: str) -> Json:
     counts, heard, batches = worker.counts, worker.heard, worker.batches
     return {
         "workers": _workers(worker, name),
-        "tables": [
-            {
-                "relid": table.oid,
-                "schemaname": table.namespace,
-                "relname": table.name,
-                "srsubstate": table.state.value,
-                "srsublsn": lsn_text(table.lsn),
-            }
-            for table in worker.tables
-        ],
+        "tables": tables_json(worker.tables),
         "received_lsn": lsn_text(heard.received),
         "applied_lsn": lsn_text(worker.applied),
         "durable_lsn": lsn_text(worker.durable),
@@ -55,6 +48,20 @@ def status_of(worker: ApplyWorker, name: str) -> Json:
         "errors": counts.errors,
         "last_error": counts.last_error,
     }
+
+
+def tables_json(tables: Iterable[SubscribedTable]) -> list[Json]:
+    """Return tables as ``pg_subscription_rel`` has them, with their names."""
+    return [
+        {
+            "relid": table.oid,
+            "schemaname": table.namespace,
+            "relname": table.name,
+            "srsubstate": table.state.value,
+            "srsublsn": lsn_text(table.lsn),
+        }
+        for table in tables
+    ]
 
 
 def _workers(worker: ApplyWorker, name: str) -> list[Json]:

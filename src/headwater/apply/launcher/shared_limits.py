@@ -52,8 +52,7 @@ def _with_limits(
             f"a target has {count} subscriptions, for which {connections} connections are not enough",
             hint="each has one, and one is needed for copies: raise --max-connections",
         )
-    own = request if left > request.copy_connections else replace(request, copy_connections=1)
-    return replace(own, limits=WorkerLimits(directory, target, left, copies))
+    return replace(request, limits=WorkerLimits(directory, target, left, copies))
 
 
 def _server(conninfo: str) -> str:

@@ -7,15 +7,15 @@ from collections import Counter
 
 import numpy as np
 
-from headwater.errors import HeadwaterError, ServerError
+from headwater.errors import ConnectionLostError, HeadwaterError, ServerError
 from headwater.remote_slots.framed_messages import find_messages
 
 _CHANGES = np.frombuffer(b"IUDT", np.uint8)
 _ENDS = np.frombuffer(b"CPKrcp", np.uint8)
 """Messages that are changes; and those that end a transaction, or a part of one that is prepared."""
 
-_UNNAMED = "XX000"
-"""An error that no server has named."""
+_LOST, _UNNAMED = "08006", "XX000"
+"""A connection that is lost, and an error, which no server has named."""
 
 
 class AppliedCounts:
@@ -43,8 +43,9 @@ class AppliedCounts:
     def failed(self, error: HeadwaterError) -> None:
         """Count an error."""
         sqlstate = error.sqlstate if isinstance(error, ServerError) else None
+        unnamed = _LOST if isinstance(error, ConnectionLostError) else _UNNAMED
         with self._lock:
-            self._errors[sqlstate or _UNNAMED] += 1
+            self._errors[sqlstate or unnamed] += 1
             self.last_error = error.one_line()
 
     @property

@@ -142,8 +142,7 @@ class SyncPool:
             return
         if last is not None and (last.thread.is_alive() or now - last.began < self._request.retry_seconds):
             return
-        connections = self._request.copy_connections
-        lease = self._request.limits.copy(1 + (connections if connections > 1 else 0))
+        lease = self._request.limits.copy()
         if lease is None:
             return
         worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending)

@@ -12,7 +12,7 @@ from pathlib import Path
 from headwater.apply.incoming.limits import WorkerLimits
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.launcher.child import VARIABLE, LaunchedRun
-from headwater.apply.launcher.control_socket import PLACES, launcher_directory, serve_control
+from headwater.apply.launcher.control_socket import launcher_directory, serve_control
 from headwater.apply.launcher.launch import Launch
 from headwater.apply.launcher.launcher import Launcher
 from headwater.apply.launcher.subscription_run import SubscriptionRun
@@ -75,9 +75,7 @@ def run_launched(launched: LaunchedRun, request_of: RequestOf) -> None:
     limits = WorkerLimits(**{**places, "directory": Path(places["directory"])})
 
     def limited(parameters: Parameters) -> ApplyRequest:
-        request = request_of(parameters)
-        connections = min(request.copy_connections, order["copy_connections"])
-        return replace(request, limits=limits, copy_connections=connections)
+        return replace(request_of(parameters), limits=limits)
 
     run = SubscriptionRun(limited, failing(name), saying(name))
     with heeding_first(run.stop):
@@ -103,11 +101,6 @@ def run_launcher(read: Callable[[], Launch], launch: Launch) -> None:
             server.shown = Shown(lambda: status_json(launcher.status()), ApplyMetrics(launcher.status))
         stack.enter_context(serve_control(launch.directory, launcher))
         launcher.run()
-
-
-def places_of(directory: Path) -> Path:
-    """Return the directory of limits that processes share, of a launcher's."""
-    return directory / PLACES
 
 
 @contextmanager
