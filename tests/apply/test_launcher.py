@@ -117,7 +117,7 @@ def check_status(launching: Launching) -> None:
         'headwater_apply_tables{state="r",subscription="s_b"} 1.0',
         'headwater_apply_errors_total{sqlstate="23505",subscription="s_b"}',
         'headwater_apply_workers{subscription="s_a",type="apply"} 1.0',
-        'headwater_apply_durable_lsn{subscription="s_a"}',
+        'headwater_apply_durable_lsn{subscription="s_c"}',
     ):
         assert line in metrics
     header, *listed = launching.asked("list").splitlines()

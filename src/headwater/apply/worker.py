@@ -20,7 +20,6 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
-from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.applied_counts import AppliedCounts
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -164,6 +163,8 @@ class ApplyWorker:
     def _from_wal(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
+        from headwater.apply.incoming.wal_source import WalFeed
+
         assert request.wal is not None
         origin, reached = self._origin(connection)
         feed = stack.enter_context(WalFeed(request.wal, reached))

@@ -9,12 +9,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.apply.incoming.limits import WorkerLimits
 from headwater.errors import UsageError
-from headwater.jobs.engine import Engine
-from headwater.pipeline.requests.request import DecodeRequest
 from headwater.remote_slots.slot_address import SlotAddress
+
+if TYPE_CHECKING:
+    from headwater.jobs.engine import Engine
+    from headwater.pipeline.requests.request import DecodeRequest
 
 STREAMING, ORIGINS = ("off", "on", "parallel"), ("none", "any")
 _NAME = re.compile(r"[a-z0-9_]{1,40}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
-from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.incoming.requests import ApplyRequest, WalSlot
 from headwater.apply.progress.installation import install, transaction
 from headwater.apply.progress.origins import (
     drop_origin,
@@ -32,7 +32,6 @@ from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ConnectionLostError, ServerError
 from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.slots.slot_directory import is_slot, open_slot
 
 LEAVE_SECONDS = 30.0
 """How long whoever applies a subscription may take to leave it before it is dropped."""
@@ -182,10 +181,17 @@ def _drop(
         drop_origin(connection, origin_name(request.subscription))
         if source is not None and subscription is not None:
             _drop_slots(source, subscription, say, keeps_slot=keeps_slot)
-        elif request.wal is not None and not keeps_slot and is_slot(request.wal.path):
-            with open_slot(request.wal.path) as opened:
-                opened.drop()
-            say(f'dropped replication slot "{request.wal.name}"')
+        elif request.wal is not None and not keeps_slot:
+            _drop_own_slot(request.wal, say)
+
+
+def _drop_own_slot(slot: WalSlot, say: Say) -> None:
+    from headwater.slots.slot_directory import is_slot, open_slot
+
+    if is_slot(slot.path):
+        with open_slot(slot.path) as opened:
+            opened.drop()
+        say(f'dropped replication slot "{slot.name}"')
 
 
 def _drop_slots(source: ReplicationConnection, subscription: Subscription, say: Say, *, keeps_slot: bool) -> None:

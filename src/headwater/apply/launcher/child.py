@@ -14,41 +14,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from headwater.apply.launcher.run_status import Json
-from headwater.apply.launcher.subscription_run import End, SubscriptionRun
-
-VARIABLE = "HEADWATER_LAUNCHED"
-"""Variable that names the socket's descriptor to a process that was launched."""
+from headwater.apply.launcher.reports import FAILED, End, Report
+from headwater.apply.launcher.subscription_run import SubscriptionRun
 
 REPORT_SECONDS, END_SECONDS = 1.0, 5.0
 """How often it says how it is; how long it may take to end once its launcher is gone."""
-
-FAILED = "failed"
-"""An end by an error, beside those of :class:`End`."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """A report.
-
-    Attributes:
-        status: as of ``run_status.py``; end: why the run has ended, None as long as it has not.
-    """
-
-    status: Json
-    end: str | None = None
-
-    def line(self) -> bytes:
-        """Return it as a line."""
-        return json.dumps({"status": self.status, "end": self.end}).encode() + b"\n"
-
-    @classmethod
-    def parse(cls, line: bytes) -> Report:
-        """Read a line."""
-        return cls(**json.loads(line))
 
 
 class LaunchedRun:

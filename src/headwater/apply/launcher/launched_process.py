@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from headwater.apply.launcher.child import VARIABLE, Report
+from headwater.apply.launcher.reports import VARIABLE, Report
 
 _OF_FLAGS = "HEADWATER_APPLY_"
 """Variables that begin so are in what the process is told."""

@@ -17,12 +17,11 @@ from collections.abc import Callable
 from functools import partial
 
 from headwater.apply.launcher.back_off import BackOff
-from headwater.apply.launcher.child import FAILED, Report
 from headwater.apply.launcher.launch import Launch, Launched
 from headwater.apply.launcher.launched_process import LaunchedProcess
 from headwater.apply.launcher.members import Member, State, Wish
+from headwater.apply.launcher.reports import FAILED, End, Report
 from headwater.apply.launcher.run_status import COUNTERS, Json, added
-from headwater.apply.launcher.subscription_run import End
 from headwater.apply.progress.standing import Standing, read_standing
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import HeadwaterError, ServerError, UsageError

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.apply.progress.subscriptions import SubscribedTable
-from headwater.apply.worker import ApplyWorker
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import POSTGRES_EPOCH
+
+if TYPE_CHECKING:
+    from headwater.apply.worker import ApplyWorker
 
 Json = dict[str, Any]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import StrEnum
 
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.launcher.reports import End
 from headwater.apply.launcher.run_status import Json, added, status_of
 from headwater.apply.progress.standing import Parameters, Standing, read_standing
 from headwater.apply.target.connection import TargetConnection
@@ -21,12 +21,6 @@ from headwater.errors import HeadwaterError, ServerError
 
 LOOK_SECONDS = 1.0
 """How often the target is asked."""
-
-
-class End(StrEnum):
-    """The end of a run: all is applied, or it was told to end; or what the target says."""
-
-    DONE, DISABLED, REMOVED = "done", "disabled", "removed"
 
 
 class SubscriptionRun:

@@ -1,4 +1,7 @@
-"""The processes of ``headwater apply``: one that applies, one that a launcher has started, and the launcher's own."""
+"""The processes of ``headwater apply``: one that applies, one that a launcher has started, and the launcher's own.
+
+A launcher does without what applies: its processes import that.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,23 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.apply.incoming.limits import WorkerLimits
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.launcher.child import VARIABLE, LaunchedRun
 from headwater.apply.launcher.control_socket import launcher_directory, serve_control
 from headwater.apply.launcher.launch import Launch
 from headwater.apply.launcher.launcher import Launcher
-from headwater.apply.launcher.subscription_run import SubscriptionRun
+from headwater.apply.launcher.reports import VARIABLE
 from headwater.apply.progress.standing import Parameters
 from headwater.cli.process.apply_metrics import ApplyMetrics, status_json
 from headwater.cli.process.setup import say
 from headwater.cli.process.signals import heeding_first
 from headwater.cli.process.status_server import Shown, serve_status
 from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from headwater.apply.launcher.child import LaunchedRun
 
 RequestOf = Callable[[Parameters], ApplyRequest]
 
@@ -47,6 +53,8 @@ def run_alone(request_of: RequestOf, http: str | None) -> None:
     Raises:
         HeadwaterError: it fails, and that is not tried again.
     """
+    from headwater.apply.launcher.subscription_run import SubscriptionRun
+
     run = SubscriptionRun(request_of, failing(), saying())
     with heeding_first(run.stop), serve_status(http) as server:
         if server is not None:
@@ -60,6 +68,8 @@ def run_alone(request_of: RequestOf, http: str | None) -> None:
 
 def launched_run() -> LaunchedRun | None:
     """Return what a launcher has said to this process; None if none has started it."""
+    from headwater.apply.launcher.child import LaunchedRun
+
     descriptor = os.environ.pop(VARIABLE, None)
     return None if descriptor is None else LaunchedRun(int(descriptor))
 
@@ -70,6 +80,8 @@ def run_launched(launched: LaunchedRun, request_of: RequestOf) -> None:
     Raises:
         HeadwaterError: it fails, and that is not tried again.
     """
+    from headwater.apply.launcher.subscription_run import SubscriptionRun
+
     order = launched.order
     name, places = str(order["values"]["subscription"]), dict(order["limits"])
     limits = WorkerLimits(**{**places, "directory": Path(places["directory"])})
