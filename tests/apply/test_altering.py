@@ -97,10 +97,10 @@ def test_a_run_heeds_its_target(pair: Pair) -> None:
     change(request, {}, ["publication"])
     with Running(request) as running:
         wait_until(lambda: pair.run(OURS, "SELECT count(*) FROM t") == [(3,)])
-        said: list[str] = []
-        drop(request, said.append)
+        lines: list[str] = []
+        drop(request, lines.append)
         assert running.waits() in (End.DISABLED, End.REMOVED)
-    assert said == [f'dropped replication slot "{NAME}" on publisher']
+    assert lines == [f'dropped replication slot "{NAME}" on publisher']
     for query in (
         "SELECT roname FROM pg_replication_origin WHERE roname ~ 'headwater|hw_'",
         "SELECT subname FROM headwater.subscription",
@@ -129,6 +129,22 @@ def refusal(call: Callable[[], object]) -> tuple[str | None, str]:
     with pytest.raises(ServerError) as caught:
         call()
     return caught.value.sqlstate, caught.value.message
+
+
+def test_columns_are_the_servers(pair: Pair) -> None:
+    pair.run(SOURCE, "TRUNCATE t")
+    pair.run(OURS, "TRUNCATE t")
+    request = request_of(pair)
+    with Running(request) as running:
+        wait_until(lambda: running.run.status()["workers"][0]["latest_end_lsn"] is not None)
+        (worker,) = running.run.status()["workers"]
+    columns = [name for (name,) in pair.run(OURS, f"SELECT attname::text {_COLUMNS} ORDER BY attnum")]
+    assert list(worker) == [name for name in columns if name != "subid"]
+    assert worker["received_lsn"] == worker["latest_end_lsn"]
+    drop(request, print)
+
+
+_COLUMNS = "FROM pg_attribute WHERE attrelid = 'pg_stat_subscription'::regclass"
 
 
 def test_words_are_the_servers(pair: Pair) -> None:

@@ -166,6 +166,17 @@ def test_the_file_is_read_anew(clean: Pair, tmp_path: Path) -> None:
         launching.subscriptions["s_a"] = subscriptions["s_a"]
         launching.reload()
         wait_until(lambda: all_ids(clean) == [[1, 2]] * 3)
+        end_at_once(launching)
+
+
+def end_at_once(launching: Launching) -> None:
+    """End it by a second signal, while a process takes no notice of the first one."""
+    running = pids(launching)
+    os.kill(running["s_c"], signal.SIGSTOP)
+    launching.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: pids(launching).keys() == {"s_c"})
+    assert launching.stop() == 128 + signal.SIGTERM
+    wait_until(lambda: not is_alive(running["s_c"]))
 
 
 def test_what_is_altered_while_it_runs(clean: Pair, tmp_path: Path) -> None:

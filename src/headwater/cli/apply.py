@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -247,9 +247,22 @@ def launch_of(context: click.Context, file: ConfigFile) -> Launch:
     directory = Path(common.launch.directory or f"{file.path}.run")
     values = {name: values_of(context, file, name) for name in file.subscriptions}
     requests = {name: _request_in(file, name, own) for name, own in values.items()}
+    _check_slots(file, requests)
     requests = limited(requests, directory / PLACES, common.launch.max_connections, common.max_sync_workers)
     subscriptions = {name: Launched(name, values[name], request) for name, request in requests.items()}
     return Launch(subscriptions, directory, common.launch.http)
+
+
+def _check_slots(file: ConfigFile, requests: Mapping[str, ApplyRequest]) -> None:
+    """See that no two subscriptions have one slot of one source."""
+    taken: dict[tuple[str, str], str] = {}
+    for name, request in requests.items():
+        source = request.slot.conninfo if request.wal is None else str(request.wal.slots)
+        other = taken.setdefault((source, request.slot.slot), name)
+        if other != name:
+            raise file.wrong(
+                f'the slot "{request.slot.slot}" is that of subscription "{other}" already', (SUBSCRIPTIONS, name)
+            )
 
 
 def _request_in(file: ConfigFile, name: str, values: Values) -> ApplyRequest:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 MOST_SECONDS = 300.0
 """The longest pause."""
 
+LEAST_SECONDS = 0.1
+"""The shortest one, whatever is asked for."""
+
 
 @dataclass
 class BackOff:
@@ -30,9 +33,10 @@ class BackOff:
 
     def ended(self, started: float, now: float) -> float:
         """Note that the process has ended, and return when it may start again."""
-        longest = max(self.longest, self.shortest)
+        shortest = max(self.shortest, LEAST_SECONDS)
+        longest = max(self.longest, shortest)
         self.failures = self.failures + 1 if now - started < longest else 1
-        return started + min(self.shortest * 2.0 ** min(self.failures - 1, 30), longest)
+        return started + min(shortest * 2.0 ** min(self.failures - 1, 30), longest)
 
     def forget(self) -> None:
         """Start at once next time, as after what was asked for."""

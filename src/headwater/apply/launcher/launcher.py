@@ -151,7 +151,7 @@ class Launcher:
 
     def _member(self, name: str) -> Member:
         member = self._members.get(name)
-        if member is None:
+        if member is None or member.state == State.DROPPED:
             raise ServerError(f'subscription "{name}" does not exist', sqlstate="42704")
         return member
 

@@ -38,11 +38,11 @@ class SubscriptionRun:
         self._request_of, self._say = request_of, say
         self._request = request_of(())
         self._log = failed
-        self._worker = ApplyWorker(self._request, self._failed, say)
         self._totals: Json = {}
         self._is_ending = self._has_stood = self._is_restarting = False
         self._standing, self._end = Standing(), End.DONE
         self._looked_at = 0.0
+        self._worker = ApplyWorker(self._request, self._failed, say)
 
     @property
     def name(self) -> str:
@@ -56,7 +56,8 @@ class SubscriptionRun:
 
     def status(self) -> Json:
         """Look at it, from any thread."""
-        return added(self._totals, status_of(self._worker, self.name))
+        parameters = {name: list(values) for name, values in self._standing.parameters}
+        return {**added(self._totals, status_of(self._worker, self.name)), "parameters": parameters}
 
     def run(self) -> End:
         """Apply until the end that was asked for, or that the target asks for.
