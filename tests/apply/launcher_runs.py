@@ -95,11 +95,11 @@ class Launching:
             lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items()), ""]
         self.file.write_text("\n".join(lines))
 
-    def start(self) -> None:
-        """Start it."""
+    def start(self, *words: str) -> None:
+        """Start it, with more flags."""
         self.write()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*COMMAND, "apply", "--config", str(self.file)], stderr=log)
+            self.process = subprocess.Popen([*COMMAND, "apply", "--config", str(self.file), *words], stderr=log)
 
     def reload(self) -> None:
         """Write the file, and let it be read anew."""

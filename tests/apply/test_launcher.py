@@ -126,6 +126,19 @@ def check_status(launching: Launching) -> None:
     assert "srsubstate" in launching.asked("status", "s_a")
 
 
+def test_one_alone(clean: Pair, tmp_path: Path) -> None:
+    launching = Launching(tmp_path, {}, three(clean))
+    launching.start("--subscription", "s_b", "--http", "127.0.0.1:0")
+    try:
+        wait_until(lambda: all_ids(clean) == [[], [1], []])
+        (status,) = json.loads(launching.http("/status"))["subscriptions"]
+    finally:
+        assert launching.stop() == 0
+    assert (status["subname"], status["pid"]) == ("s_b", launching.process.pid)
+    lines = launching.asked("list").splitlines()
+    assert [line.split()[:2] for line in lines] == [["subname", "state"], ["s_b", "enabled"]]
+
+
 def test_a_target_that_is_down_and_a_launcher_that_is_killed(clean: Pair, tmp_path: Path) -> None:
     publisher, _ = clean
     subscriptions = three(clean)

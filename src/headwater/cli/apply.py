@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from headwater.cli.config_file import SUBSCRIPTIONS, ConfigFile, Values, config_flag
+from headwater.cli.config_file import FILE_IS_READ, SUBSCRIPTIONS, ConfigFile, Values, config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags, value_of
 from headwater.cli.shared_flags import EngineFlags, SourceFlags
 from headwater.errors import UsageError
@@ -286,7 +286,7 @@ def values_of(context: click.Context, file: ConfigFile, name: str | None) -> Val
     defaults = file.values(("apply",), apply_command, ("config", "subscription"))
     if name is not None:
         defaults |= file.values((SUBSCRIPTIONS, name), apply_command, OF_ALL)
-    values = apply_command.make_context("apply", [], default_map=defaults).params
+    values = apply_command.make_context("apply", [], default_map=defaults, obj=FILE_IS_READ).params
     for given, value in context.params.items():
         if given in values and context.get_parameter_source(given) == ParameterSource.COMMANDLINE:
             values[given] = value

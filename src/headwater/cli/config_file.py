@@ -33,6 +33,9 @@ from headwater.errors import UsageError
 SUBSCRIPTIONS, OF_SUBSCRIPTIONS = "subscriptions", "apply"
 """The tables of subscriptions, and the command whose flags they have."""
 
+FILE_IS_READ = object()
+"""The ``obj`` of a context whose defaults have what the file says already."""
+
 Values = dict[str, Any]
 """Values by the names of click's parameters."""
 
@@ -52,7 +55,7 @@ def config_flag() -> Any:
 
 
 def _take_defaults(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
-    if path is not None:
+    if path is not None and context.obj is not FILE_IS_READ:
         context.default_map = {**defaults_of(path, context.command, _tables(context)), **(context.default_map or {})}
     return path
 

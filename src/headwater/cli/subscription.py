@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.cli.apply import apply_command, apply_file, parameter_value, request_with, values_of
-from headwater.cli.config_file import Values
+from headwater.cli.config_file import FILE_IS_READ, Values
 from headwater.cli.flags import PATH, CommandGroup, command, from_argument, from_flag, from_flags
 from headwater.errors import ServerError, UsageError
 
@@ -254,7 +254,7 @@ def _values_on_target(place: PlaceFlags, name: str, *, needs_source: bool) -> Va
     if needs_source and place.source is None:
         raise UsageError("the publisher is missing", hint="give --from, or --config")
     slot, publications = read_places(place.target, name)
-    values = apply_command.make_context("apply", []).params
+    values = apply_command.make_context("apply", [], obj=FILE_IS_READ).params
     more = {"target": place.target, "source": place.source or "", "subscription": name}
     return {**values, **more, "slot": slot, "publications": publications}
 
@@ -304,11 +304,17 @@ def _statuses(place: PlaceFlags, name: str | None = None) -> list[dict[str, Any]
             raise
     file, context = apply_file(place.config), click.Context(apply_command, info_name="apply")
     names = file.subscriptions if name is None else [name]
-    return [status for each in names for status in standings_of(_target(values_of(context, file, each)), each)]
+    return [status for each in names for status in _standings(request_with(values_of(context, file, each)))]
 
 
-def _target(values: Values) -> str:
-    return request_with(values).target
+def _standings(request: ApplyRequest) -> list[dict[str, Any]]:
+    """Return what the target of a subscription says of it; why not, if it does not say anything."""
+    from headwater.apply.launcher.standings import standings_of
+
+    try:
+        return standings_of(request.target, request.subscription)
+    except ServerError as error:
+        return [{"subname": request.subscription, "state": "unknown", "last_error": error.one_line()}]
 
 
 def _with_table_counts(status: Mapping[str, Any]) -> dict[str, Any]:

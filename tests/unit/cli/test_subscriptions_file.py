@@ -69,6 +69,17 @@ def test_what_goes_before_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert first.limits.target != second.limits.target
 
 
+def test_a_file_without_subscriptions_has_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text("[serve]\nslots = '/s'\n[apply]\nto = 'host=t'\npublication = ['p']\nsubscription = 'x'\n")
+    monkeypatch.setenv("HEADWATER_APPLY_CONFIG", str(path))
+    context = apply_command.make_context("apply", [], parent=click.Context(cli, info_name="headwater"))
+    assert (context.params["target"], context.params["subscription"]) == ("host=t", "x")
+    path.write_text(f"{path.read_text()}[subscriptions.y]\nfrom = ''\n".replace("subscription = 'x'\n", ""))
+    launch = launch_of(context, apply_file(str(path)))
+    assert {name: launched.request.target for name, launched in launch.subscriptions.items()} == {"y": "host=t"}
+
+
 def test_a_change_of_the_file_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "headwater.toml"
     before = launched(path, WHOLE).subscriptions

@@ -231,9 +231,14 @@ class Launcher:
 
     def _wish(self, member: Member, wish: Wish) -> None:
         """End a process for a purpose; its end is noted by the thread that hears it."""
-        assert member.process is not None
-        member.wish, member.state, member.asked = wish, State.ENDING, time.monotonic()
-        member.process.end()
+        member.wish = wish
+        self._ask_to_end(member)
+
+    def _ask_to_end(self, member: Member) -> None:
+        """Ask a process to end; once, as it would take a second signal for haste."""
+        if member.process is not None and member.state != State.ENDING:
+            member.state, member.asked = State.ENDING, time.monotonic()
+            member.process.end()
 
     def _reload(self) -> None:
         self._say("received SIGHUP, reloading configuration files")
@@ -279,9 +284,7 @@ class Launcher:
         with self._changed:
             for member in self._running():
                 member.wish = None
-                member.state = State.ENDING
-                if member.process is not None:
-                    member.process.end()
+                self._ask_to_end(member)
             self._changed.wait_for(lambda: not self._running(), END_SECONDS)
 
     def _kill_all(self) -> None:
