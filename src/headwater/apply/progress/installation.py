@@ -69,7 +69,8 @@ _STATEMENTS = (
 _ADDED = (*standing.DDL,)
 """What later forms have added; each statement does nothing where that is there already."""
 
-_RAISE = f"UPDATE headwater.form SET version = {FORM}"
+# A publication of all tables refuses updates of a table that has no identity.
+_RAISE = ("ALTER TABLE headwater.form REPLICA IDENTITY FULL", f"UPDATE headwater.form SET version = {FORM}")
 
 
 @contextmanager
@@ -125,7 +126,7 @@ def _form(connection: TargetConnection) -> int:
 
 
 def _raise(connection: TargetConnection) -> None:
-    for statement in (*_ADDED, _RAISE):
+    for statement in (*_ADDED, *_RAISE):
         connection.rows(statement)
 
 
