@@ -15,7 +15,7 @@ import pytest
 from apply.launcher_runs import Launching, ids, is_alive, leftovers, place, rows, two_servers
 from bad_input.servers import run
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
-from serving.service import wait_until
+from serving.service import backup_of, wait_until
 
 Pair = tuple[EmbeddedPostgres, EmbeddedPostgres]
 
@@ -266,3 +266,25 @@ def ready(launching: Launching) -> int:
     """Count the tables that are ready."""
     tables = [table for status in launching.statuses().values() for table in status.get("tables", ())]
     return sum(table["srsubstate"] == "r" for table in tables)
+
+
+def test_wal_itself(clean: Pair, tmp_path: Path) -> None:
+    """A subscription with no server as source is paused and dropped as others are."""
+    publisher, other = clean
+    catalog = backup_of(publisher, tmp_path / "backup")
+    slots = tmp_path / "slots"
+    table: dict[str, Any] = {"wal": [str(publisher.wal_directory)], "catalog": str(catalog), "database": "postgres"}
+    table |= {"slots": str(slots), "to": place(other, "y"), "publication": ["c"], "copy-data": False}
+    with Launching(tmp_path, {}, {"w": table}) as launching:
+        insert(publisher, 2, "c")
+        wait_until(lambda: ids(other, "y", "c") == [2])
+        launching.asked("pause", "w")
+        insert(publisher, 3, "c")
+        refused = launching.ask("disable", "w")
+        assert (refused.returncode, 'subscription "w" does not exist' in refused.stderr) == (1, True)
+        launching.asked("resume", "w")
+        wait_until(lambda: ids(other, "y", "c") == [2, 3])
+        dropped = launching.ask("drop", "w")
+        assert (dropped.returncode, 'dropped replication slot "w"' in dropped.stderr) == (0, True)
+        assert (launching.state("w"), list(slots.glob("w"))) == ("dropped", [])
+        assert leftovers(publisher, other, "y") == []
