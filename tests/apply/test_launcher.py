@@ -156,6 +156,13 @@ def test_a_target_that_is_down_and_a_launcher_that_is_killed(clean: Pair, tmp_pa
         second.start()
         assert second.process.wait() == 2
         assert second.has_said("another launcher runs there")
+        launching.subscriptions["s_c"]["disable-on-error"] = True
+        launching.reload()
+        wait_until(lambda: launching.state("s_c") == "failed")
+        assert launching.has_said("it has failed, and is not tried again until it is resumed")
+        launching.subscriptions["s_c"] = three(clean)["s_c"]
+        launching.reload()
+        wait_until(lambda: all_ids(clean) == [[1, 2]] * 3)
 
 
 def test_the_file_is_read_anew(clean: Pair, tmp_path: Path) -> None:
