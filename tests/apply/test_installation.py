@@ -29,13 +29,23 @@ def test_several_workers_begin_at_once() -> None:
             assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]
 
 
-def test_an_older_form_is_brought_up() -> None:
+def test_a_schema_of_an_older_form_gets_what_it_lacks() -> None:
+    """All its tables are published, which refuses updates of tables without an identity."""
     with pair_of(16) as pair:
         connection, _ = open_target(pair.place(OURS), "begins")
         with connection:
             install(connection)
-            pair.run(OURS, "DROP TABLE headwater.pending_statement", "UPDATE headwater.form SET version = 1")
+            pair.run(
+                OURS,
+                "CREATE PUBLICATION everything FOR ALL TABLES",
+                "ALTER TABLE headwater.form REPLICA IDENTITY DEFAULT",
+                "DROP TABLE headwater.subscription_parameter, headwater.pending_statement",
+                "ALTER TABLE headwater.subscription DROP COLUMN subenabled",
+                "TRUNCATE headwater.form",
+                "INSERT INTO headwater.form VALUES (1)",
+            )
             install(connection)
             install(connection)
         assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]
+        assert pair.run(OURS, "SELECT subenabled FROM headwater.subscription, headwater.subscription_parameter") == []
         assert pair.run(OURS, "SELECT count(*) FROM headwater.pending_statement") == [(0,)]

@@ -22,10 +22,10 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
-from headwater.apply.incoming.wal_source import WalFeed
+from headwater.apply.progress.applied_counts import AppliedCounts
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
-from headwater.apply.progress.subscriptions import Subscription
+from headwater.apply.progress.subscriptions import SubscribedTable, Subscription
 from headwater.apply.progress.table_states import AllTables, AppliedTables
 from headwater.apply.serial.definition_changes import DefinitionChanges, HeldTableError
 from headwater.apply.serial.serial_applier import SerialApplier
@@ -42,6 +42,8 @@ from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
 from headwater.pg.version import VERSIONS
+from headwater.remote_slots.slot_feed import Heard, Piece
+from headwater.walsender.operating.lag import LagTracker
 
 WAIT_SECONDS = 0.1
 """How long to wait for more, between two looks at what is durable and at whether the run was told to end."""
@@ -69,6 +71,9 @@ class ApplyWorker:
     Attributes:
         durable: LSN of the source before which all is durable on the target.
         batches: counts of what was applied several transactions at a time.
+        counts: of what was applied; lag: in time, from its coming here until it is durable.
+        applied: LSN of the source before which all is applied; heard: what the source has said of itself.
+        between: is called with the target's connection now and then, while nothing is pending.
     """
 
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
@@ -76,8 +81,29 @@ class ApplyWorker:
         self._copies = SyncPool(request, failed, say)
         self._is_ending = self._has_subscribed = False
         self._definitions: DefinitionChanges | None = None
+        self._connection: TargetConnection
         self.durable = 0
         self.batches = BatchCounts()
+        self.counts, self.lag = AppliedCounts(), LagTracker()
+        self.applied, self.heard = 0, Heard(0)
+        self.between: Callable[[TargetConnection], None] = lambda _: None
+        self._sessions: ParallelSessions | None = None
+
+    @property
+    def tables(self) -> list[SubscribedTable]:
+        """The subscription's tables."""
+        return self._copies.states.tables
+
+    @property
+    def being_copied(self) -> list[int]:
+        """The tables that have a worker of their own now, by their OIDs on the target."""
+        return self._copies.being_copied
+
+    @property
+    def ahead(self) -> list[int]:
+        """The target's processes in which transactions are applied ahead of their end."""
+        sessions = self._sessions
+        return [] if sessions is None else sessions.used
 
     def stop(self) -> None:
         """Tell it to end, from any thread."""
@@ -138,6 +164,8 @@ class ApplyWorker:
             connection, facts = open_target(self._request.target, name, self._request.synchronous_commit)
             stack.enter_context(connection)
             connection.ends = lambda: self._is_ending
+            self._connection = connection
+            self.counts.sessions += 1
             if self._request.wal is not None:
                 return self._from_wal(stack, connection, facts, self._request)
             return self._from_slot(stack, connection, facts, self._request)
@@ -145,6 +173,8 @@ class ApplyWorker:
     def _from_wal(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
+        from headwater.apply.incoming.wal_source import WalFeed
+
         assert request.wal is not None
         subscription = None
         follows_ddl = request.definitions.ddl != "ignore"
@@ -216,7 +246,7 @@ class ApplyWorker:
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
-            stack.enter_context(sessions)
+            self._sessions = stack.enter_context(sessions)
         states = self._copies.states
         bulk = BulkTables(connection, relations, tables, serial.flush)
         folded = bulk if request.folds else None
@@ -264,22 +294,33 @@ class ApplyWorker:
         while not self._is_ending:
             piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             is_whole = piece.is_whole or (is_whole and not piece.data)
+            self._note(feed, piece)
             applier.apply(piece.data)
             if piece.is_whole:
                 applier.flush()
                 reached = piece.reached
                 positions.passed(reached)
+                self.applied = max(self.applied, reached)
+                self.between(self._connection)
             if is_whole and copied_by is not None:
                 self._copies.tend(copied_by, reached)
             if positions.waits:
                 applier.look_for_flushed()
             self.durable = positions.durable
             feed.confirm(self.durable)
+            self.lag.reported(self.durable, time.monotonic())
             if awaits_ready and is_whole and states.tables and states.are_ready:
                 return False
             if end is not None and is_whole and self.durable >= end and states.are_ready:
                 return True
         return True
+
+    def _note(self, feed: Feed, piece: Piece) -> None:
+        """Note what has come."""
+        self.heard = feed.heard
+        self.counts.applied(piece.data)
+        if piece.data and piece.is_whole:
+            self.lag.sent(piece.reached, time.monotonic())
 
 
 def _pass_over(_mapped: MappedRelation, _change: Update | Delete) -> None:

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from headwater.cli.flags import PATH, command, from_flag, from_flags
+from headwater.cli.config_file import FILE_IS_READ, SUBSCRIPTIONS, ConfigFile, Values, config_flag
+from headwater.cli.flags import PATH, command, from_flag, from_flags, value_of
 from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.apply.incoming.requests import WalSlot
+    from headwater.apply.incoming.requests import ApplyRequest, WalSlot
+    from headwater.apply.launcher.launch import Launch
+    from headwater.apply.progress.standing import Parameters
     from headwater.remote_slots.slot_address import SlotAddress
+
+
+OF_ALL = ("config", "directory", "max-connections", "http", "subscription", "refresh")
+"""Flags that a table of one subscription does not have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchFlags:
+    """The flags of many subscriptions in one process tree, and of its status."""
+
+    config: str | None = config_flag()
+    directory: str | None = from_flag(
+        "--directory",
+        type=PATH,
+        metavar="DIR",
+        help="With [subscriptions.NAME] in --config: directory of the launcher's socket and locks, which is made if it "
+        "is missing; default: that of the file, with .run behind its name.",
+    )
+    max_connections: int | None = from_flag(
+        "--max-connections",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Sessions at most that all subscriptions of --config have on a target, those of copies, and of what is "
+        "applied ahead of its end, included; default: no limit.",
+    )
+    http: str | None = from_flag(
+        "--http",
+        metavar="HOST:PORT",
+        help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +69,19 @@ class ApplyFlags:
         metavar="DIR",
         help="With --wal: directory of slots, in which the subscription's is, and is made.",
     )
-    target: str = from_flag(
-        "--to", required=True, metavar="CONNINFO", help="Connection string or URI of the server to apply to."
+    target: str | None = from_flag(
+        "--to", metavar="CONNINFO", help="Connection string or URI of the server to apply to."
     )
     publications: Sequence[str] = from_flag(
-        "--publication", multiple=True, required=True, metavar="NAME", help="Publication whose tables are applied."
+        "--publication", multiple=True, metavar="NAME", help="Publication whose tables are applied."
     )
     subscription: str = from_flag(
         "--subscription",
         default="headwater",
         show_default=True,
         metavar="NAME",
-        help="Name of what is applied: of its origin headwater_NAME on the target, and of its slot.",
+        help="Name of what is applied: of its origin headwater_NAME on the target, and of its slot. With "
+        "[subscriptions.NAME] in --config: that one alone.",
     )
     slot: str | None = from_flag("--slot", metavar="NAME", help="Slot of the publisher; default: the subscription's.")
     creates_slot: bool = from_flag(
@@ -72,7 +107,8 @@ class ApplyFlags:
         default=2,
         show_default=True,
         metavar="N",
-        help="Tables that are copied at a time, each by a slot of its own.",
+        help="Tables that are copied at a time, each by a slot of its own; also of all subscriptions of --config "
+        "together.",
     )
     copy_connections: int = from_flag(
         "--copy-connections",
@@ -146,6 +182,7 @@ class ApplyFlags:
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
+    launch: LaunchFlags = from_flags(LaunchFlags)
     run_as_owner: str | None = from_flag(
         "--run-as-owner",
         type=click.Choice(("on", "off")),
@@ -160,17 +197,159 @@ def apply_command(flags: ApplyFlags) -> None:
 
     Goes on until it is interrupted; a lost connection is tried again. How far it is the target keeps, in a replication
     origin: nothing is lost and nothing applied twice, whatever is killed.
+
+    With tables [subscriptions.NAME] in the file of --config each of them is applied, by a process of its own. SIGHUP
+    reads the file anew.
+    """
+    from headwater.apply.table_sync.subscribing import refresh_now
+    from headwater.cli.process.applying import launched_run, run_alone, run_launched, run_launcher, saying
+
+    context = click.get_current_context()
+    if (launched := launched_run()) is not None:
+        run_launched(launched, lambda parameters: request_with(launched.order["values"], parameters))
+        return
+    values = {name: value for name, value in context.params.items() if name != "config"}
+    if flags.launch.config is not None and (file := apply_file(flags.launch.config)).subscriptions:
+        own = context.get_parameter_source("subscription")
+        if own not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+            if flags.refreshes:
+                raise UsageError("--refresh is of one subscription", hint="--subscription names it")
+            run_launcher(lambda: launch_of(context, apply_file(file.path)), launch_of(context, file))
+            return
+        launch_of(context, file)
+        values = values_of(context, file, flags.subscription)
+    if flags.refreshes:
+        refresh_now(request_with(values), saying())
+    else:
+        run_alone(lambda parameters: request_with(values, parameters), flags.launch.http)
+
+
+def apply_file(path: str) -> ConfigFile:
+    """Read a file that has what is to be applied, or other commands' flags, too."""
+    return ConfigFile(path, ("apply", "serve"))
+
+
+def launch_of(context: click.Context, file: ConfigFile) -> Launch:
+    """Return what a launcher is to run; all of it is checked.
+
+    Args:
+        context: of the command that was given; file: with the subscriptions.
+
+    Raises:
+        UsageError: something is wrong; with its place in the file, if that is known.
+    """
+    from headwater.apply.launcher.control_socket import PLACES
+    from headwater.apply.launcher.launch import Launch, Launched
+    from headwater.apply.launcher.shared_limits import limited
+
+    if not file.subscriptions:
+        raise UsageError("there is no [subscriptions.NAME]", file=file.path)
+    common = value_of(ApplyFlags, values_of(context, file, None))
+    directory = Path(common.launch.directory or f"{file.path}.run")
+    values = {name: values_of(context, file, name) for name in file.subscriptions}
+    requests = {name: _request_in(file, name, own) for name, own in values.items()}
+    _check_slots(file, requests)
+    requests = limited(requests, directory / PLACES, common.launch.max_connections, common.max_sync_workers)
+    subscriptions = {name: Launched(name, values[name], request) for name, request in requests.items()}
+    return Launch(subscriptions, directory, common.launch.http)
+
+
+def _check_slots(file: ConfigFile, requests: Mapping[str, ApplyRequest]) -> None:
+    """See that no two subscriptions have one slot of one source."""
+    taken: dict[tuple[str, str], str] = {}
+    for name, request in requests.items():
+        source = request.slot.conninfo if request.wal is None else str(request.wal.slots)
+        other = taken.setdefault((source, request.slot.slot), name)
+        if other != name:
+            raise file.wrong(
+                f'the slot "{request.slot.slot}" is that of subscription "{other}" already', (SUBSCRIPTIONS, name)
+            )
+
+
+def _request_in(file: ConfigFile, name: str, values: Values) -> ApplyRequest:
+    try:
+        return request_with(values)
+    except UsageError as error:
+        wrong = file.wrong(error.message, (SUBSCRIPTIONS, name))
+        raise UsageError(wrong.message, file=wrong.file, hint=error.hint) from None
+
+
+def values_of(context: click.Context, file: ConfigFile, name: str | None) -> Values:
+    """Return the values of all flags for a subscription of a file, or what all of them have in common.
+
+    Flags that were given go before variables, these before the subscription's table, that before ``[apply]``.
+
+    Raises:
+        UsageError: there is no such subscription, or something is wrong in the file.
+    """
+    if name is not None and name not in file.subscriptions:
+        raise UsageError(f'subscription "{name}" does not exist', file=file.path)
+    defaults = file.values(("apply",), apply_command, ("config", "subscription"))
+    if name is not None:
+        defaults |= file.values((SUBSCRIPTIONS, name), apply_command, OF_ALL)
+    values = apply_command.make_context("apply", [], default_map=defaults, obj=FILE_IS_READ).params
+    for given, value in context.params.items():
+        if given in values and context.get_parameter_source(given) == ParameterSource.COMMANDLINE:
+            values[given] = value
+    if name is not None:
+        values["subscription"] = name
+    return {given: value for given, value in values.items() if given != "config"}
+
+
+NOT_SET = frozenset(
+    ("from", "to", "subscription", "slot", "slots", "create-slot", "two-phase", "refresh", "end", "config", "directory")
+    + ("max-connections", "http", "wal", "timeline", "storage-option", "catalog", "database", "server-version")
+    + ("engine", "master", "scratch")
+)
+"""Flags that are no parameters of a subscription's which can be set: places, and what holds for a process."""
+
+
+def parameter_value(name: str, texts: Sequence[str]) -> tuple[str, object]:
+    """Return a parameter that was set as the value of the command's: its name for click, and the value.
+
+    Raises:
+        UsageError: there is no such parameter, or it does not take that.
+    """
+    flags = {flag.opts[0][2:]: flag for flag in apply_command.params if isinstance(flag, click.Option)}
+    flag = None if name in NOT_SET else flags.get(name)
+    if flag is None:
+        raise UsageError(f'unrecognized subscription parameter: "{name}"')
+    if len(texts) != 1 and not flag.multiple:
+        raise UsageError(f'parameter "{name}" has one value')
+    context = click.Context(apply_command, info_name="apply")
+    try:
+        if flag.is_flag:
+            return str(flag.name), click.BOOL.convert(texts[0], flag, context)
+        return str(flag.name), flag.type_cast_value(context, list(texts) if flag.multiple else texts[0])
+    except click.BadParameter as error:
+        raise UsageError(f'parameter "{name}": {error.message}') from None
+
+
+def request_with(values: Values, parameters: Parameters = ()) -> ApplyRequest:
+    """Return the request of values of the command's, and of parameters that were set, which go before.
+
+    Raises:
+        UsageError: they contradict each other, or something is missing.
+    """
+    changes = dict(parameter_value(name, texts) for name, texts in parameters)
+    return request_of(value_of(ApplyFlags, {**values, **changes}))
+
+
+def request_of(flags: ApplyFlags) -> ApplyRequest:
+    """Return the request of flags.
+
+    Raises:
+        UsageError: they contradict each other, or something is missing.
     """
     from headwater.apply.incoming.requests import ApplyRequest
-    from headwater.apply.table_sync.subscribing import refresh_now
-    from headwater.apply.worker import ApplyWorker
     from headwater.cli.output.message_output import check_scratch
-    from headwater.cli.process.setup import say
-    from headwater.cli.process.signals import heeding_first
-    from headwater.errors import HeadwaterError
     from headwater.pg.lsn import Lsn
     from headwater.remote_slots.slot_address import SlotAddress
 
+    if flags.target is None:
+        raise UsageError("the target is missing", hint="give --to")
+    if not flags.publications:
+        raise UsageError("the publications are missing", hint="give --publication")
     check_scratch(flags.scratch)
     slot = SlotAddress(
         conninfo=flags.source or "",
@@ -179,7 +358,7 @@ def apply_command(flags: ApplyFlags) -> None:
         creates_slot=flags.creates_slot,
         two_phase=flags.two_phase,
     )
-    request = ApplyRequest(
+    return ApplyRequest(
         slot=slot,
         target=flags.target,
         subscription=flags.subscription,
@@ -201,19 +380,6 @@ def apply_command(flags: ApplyFlags) -> None:
         range_blocks=flags.range_blocks,
         definitions=flags.definitions.request(),
     )
-
-    def failed(error: HeadwaterError) -> None:
-        say("\n".join([f"headwater: {error.one_line()}", *error.details()]))
-
-    def note(text: str) -> None:
-        say(f"headwater: {text}")
-
-    if flags.refreshes:
-        refresh_now(request, note)
-        return
-    worker = ApplyWorker(request, failed, note)
-    with heeding_first(worker.stop):
-        worker.run()
 
 
 def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:

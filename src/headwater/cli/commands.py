@@ -18,6 +18,7 @@ from headwater.cli.publication import publication_command
 from headwater.cli.receive import receive_command
 from headwater.cli.serve import serve_command
 from headwater.cli.slot import slot_command
+from headwater.cli.subscription import subscription_command
 from headwater.cli.user import user_command
 from headwater.cli.waldump import waldump_command
 
@@ -33,7 +34,8 @@ COMMANDS: tuple[click.Command, ...] = (
         lake_command,
         land_command,
     ),
-    *(demo_command, publication_command, receive_command, serve_command, slot_command, user_command, waldump_command),
+    *(demo_command, publication_command, receive_command, serve_command, slot_command, subscription_command),
+    *(user_command, waldump_command),
 )
 
 cli = click.version_option(__version__, prog_name="headwater")(

@@ -10,6 +10,9 @@
 A flag or an environment variable goes before the file. The file is checked whole before anything runs: an unknown table
 or key, and a value that the flag would not take, are errors with line and column.
 
+``[subscriptions.NAME]`` has the flags of ``headwater apply`` for one of several subscriptions, ``[apply]`` what they
+have in common.
+
 TOML's parser keeps no places. A key's place is where the shortest beginning of the file that has the key goes beyond
 the longest one without it.
 """
@@ -24,8 +27,17 @@ from typing import Any
 import click
 
 from headwater.base.system_errors import errors_as
-from headwater.cli.flags import PATH, from_flag
+from headwater.cli.flags import PATH, Flag, from_flag
 from headwater.errors import UsageError
+
+SUBSCRIPTIONS, OF_SUBSCRIPTIONS = "subscriptions", "apply"
+"""The tables of subscriptions, and the command whose flags they have."""
+
+FILE_IS_READ = object()
+"""The ``obj`` of a context whose defaults have what the file says already."""
+
+Values = dict[str, Any]
+"""Values by the names of click's parameters."""
 
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.S)
 
@@ -43,8 +55,8 @@ def config_flag() -> Any:
 
 
 def _take_defaults(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
-    if path is not None:
-        context.default_map = {**(context.default_map or {}), **defaults_of(path, context.command, _tables(context))}
+    if path is not None and context.obj is not FILE_IS_READ:
+        context.default_map = {**defaults_of(path, context.command, _tables(context)), **(context.default_map or {})}
     return path
 
 
@@ -55,7 +67,7 @@ def _tables(context: click.Context) -> list[str]:
     return [str(command.name) for command in commands if any(flag.name == "config" for flag in command.params)]
 
 
-def defaults_of(path: str, command: click.Command, tables: Collection[str]) -> dict[str, Any]:
+def defaults_of(path: str, command: click.Command, tables: Collection[str]) -> Values:
     """Read what a file says for a command.
 
     Args:
@@ -68,24 +80,69 @@ def defaults_of(path: str, command: click.Command, tables: Collection[str]) -> d
     Raises:
         UsageError: the file cannot be read, is no TOML, or has what the command does not take.
     """
-    text, own = _read(path), str(command.name)
-    document = _parsed(text, path)
-    for name, table in document.items():
-        if name not in tables:
-            known = ", ".join(f"[{known}]" for known in sorted(tables))
-            raise _wrong(f'unknown table "{name}", expected {known}', text, (name,), path)
+    return ConfigFile(path, tables).values((str(command.name),), command)
+
+
+class ConfigFile:
+    """A file as it was when it was read.
+
+    Args:
+        path: of it; tables: names of commands that may have tables.
+
+    Raises:
+        UsageError: the file cannot be read, is no TOML, or has other tables.
+    """
+
+    def __init__(self, path: str, tables: Collection[str]) -> None:
+        self.path, self._text = path, _read(path)
+        self._document = _parsed(self._text, path)
+        known = [*tables, SUBSCRIPTIONS] if OF_SUBSCRIPTIONS in tables else tables
+        for name, table in self._document.items():
+            if name not in known:
+                expected = ", ".join(f"[{each}{'.NAME' * (each == SUBSCRIPTIONS)}]" for each in sorted(known))
+                raise self.wrong(f'unknown table "{name}", expected {expected}', (name,))
+            self._check_table(table, (name,))
+        for name, table in self._document.get(SUBSCRIPTIONS, {}).items():
+            self._check_table(table, (SUBSCRIPTIONS, name))
+
+    @property
+    def subscriptions(self) -> list[str]:
+        """The names of the subscriptions that have tables."""
+        return list(self._document.get(SUBSCRIPTIONS, {}))
+
+    def values(self, table: tuple[str, ...], command: click.Command, without: Collection[str] = ()) -> Values:
+        """Return what a table says for a command, which may be missing.
+
+        Args:
+            table: its name, word by word; command: whose flags are its keys.
+            without: flags that it cannot have, without dashes.
+
+        Raises:
+            UsageError: it has what the command does not take.
+        """
+        content: Any = self._document
+        for name in table:
+            content = content.get(name, {})
+        values, flags = {}, _flags_of(command)
+        for key, value in content.items():
+            flag = None if key in without else flags.get(key)
+            if flag is None:
+                place = (*table, key)
+                raise self.wrong(f'unknown key "{key}", expected a flag of headwater {command.name}', place)
+            message = _fault(flag, key, value, click.Context(command))
+            if message is not None:
+                raise self.wrong(message, (*table, key))
+            values[str(flag.name)] = _taken(flag, value)
+        return values
+
+    def wrong(self, message: str, keys: tuple[str, ...]) -> UsageError:
+        """Return the error that something is wrong at a key, or with a table."""
+        line, column = place_of(self._text, keys)
+        return UsageError(f"line {line}, column {column}: {message}", file=self.path)
+
+    def _check_table(self, table: object, keys: tuple[str, ...]) -> None:
         if not isinstance(table, dict):
-            raise _wrong(f'"{name}" is no table, expected [{name}]', text, (name,), path)
-    values = {}
-    for key, value in document.get(own, {}).items():
-        flag = _flags_of(command).get(key)
-        if flag is None:
-            raise _wrong(f'unknown key "{key}", expected a flag of headwater {own}', text, (own, key), path)
-        message = _fault(flag, key, value, click.Context(command))
-        if message is not None:
-            raise _wrong(message, text, (own, key), path)
-        values[str(flag.name)] = value if isinstance(value, bool) else _shown(value)
-    return values
+            raise self.wrong(f'"{keys[-1]}" is no table, expected [{".".join(keys)}]', keys)
 
 
 def _read(path: str) -> str:
@@ -119,7 +176,7 @@ def _fault(flag: click.Option, key: str, value: Any, context: click.Context) -> 
     """Say what is wrong with a value; None if the flag takes it."""
     if flag.is_flag:
         fits, expected = isinstance(value, bool), "true or false"
-    elif flag.multiple:
+    elif _is_list(flag):
         fits, expected = isinstance(value, list) and all(map(_is_plain, value)), "a list"
     else:
         fits, expected = _is_plain(value), "one value"
@@ -127,24 +184,26 @@ def _fault(flag: click.Option, key: str, value: Any, context: click.Context) -> 
         return f'"{key}" has a value of another kind, expected {expected}'
     try:
         if not flag.is_flag:
-            flag.type_cast_value(context, _shown(value))
+            flag.type_cast_value(context, _taken(flag, value))
     except click.BadParameter as error:
         return f'"{key}": {error.message}'
     return None
 
 
-def _shown(value: Any) -> Any:
+def _is_list(flag: click.Option) -> bool:
+    return flag.multiple and not (isinstance(flag, Flag) and flag.is_once)
+
+
+def _taken(flag: click.Option, value: Any) -> Any:
     """Return a value as the command line would have it."""
-    return list(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, bool):
+        return value
+    values = list(map(str, value)) if isinstance(value, list) else [str(value)]
+    return values if flag.multiple else values[0]
 
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _wrong(message: str, text: str, keys: tuple[str, ...], path: str) -> UsageError:
-    line, column = place_of(text, keys)
-    return UsageError(f"line {line}, column {column}: {message}", file=path)
 
 
 def place_of(text: str, keys: tuple[str, ...]) -> tuple[int, int]:

@@ -83,6 +83,9 @@ class Flag(click.Option):
         words: of the command.
         once: it is refused if it is given twice; of any other that is not ``multiple`` the last one counts.
         attributes: click's.
+
+    Attributes:
+        is_once: as ``once``.
     """
 
     def __init__(self, names: Sequence[str], words: str, once: bool = False, **attributes: Any) -> None:
@@ -90,6 +93,7 @@ class Flag(click.Option):
         variable = f"headwater {words} {name[2:]}".replace("-", "_").replace(" ", "_").upper()
         if attributes.get("multiple"):
             attributes["help"] += f" {SEVERAL}"
+        self.is_once = once
         if once:
             attributes |= {"multiple": True, "callback": _only_one}
         if not attributes.get("is_flag"):

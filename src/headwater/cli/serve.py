@@ -205,8 +205,9 @@ def serve_command(flags: ServeFlags) -> None:
 
     Prints the addresses that it listens to. Goes on until it is interrupted; streams are then finished first.
     """
+    from headwater.cli.process.serve_metrics import ServeMetrics, status_json
     from headwater.cli.process.signals import heeding_first
-    from headwater.cli.process.status_server import serve_status
+    from headwater.cli.process.status_server import Shown, serve_status
     from headwater.pipeline.requests.received_wal import receive_request
     from headwater.pipeline.windows.following import Following, Stopping
     from headwater.receiver.received_beside import received_beside
@@ -217,7 +218,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.served_cluster import WHERE_WAL_IS_MISSING, ClusterSource, ServedCluster
     from headwater.walsender.served_slots import ServedSlots
     from headwater.walsender.service import serve_until
-    from headwater.walsender.service_status import status_of
+    from headwater.walsender.service_status import ServiceStatus, status_of
 
     if find_spec("pgparse") is None:
         raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
@@ -252,9 +253,12 @@ def serve_command(flags: ServeFlags) -> None:
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
             served = Served(cluster, slots, access, answers, limits=limits)
 
+            def look() -> ServiceStatus:
+                return status_of(served, received.lsn)
+
             def listening(addresses: Sequence[Address]) -> None:
                 if shown is not None:
-                    shown.status = lambda: status_of(served, received.lsn)
+                    shown.shown = Shown(lambda: status_json(look()), ServeMetrics(look))
                 _print_addresses(addresses)
 
             serve_until(stopping, served, addresses, listening)

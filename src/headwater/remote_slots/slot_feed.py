@@ -17,13 +17,13 @@ import struct
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from headwater.errors import ConnectionLostError
 from headwater.pg.lsn import Lsn
-from headwater.protocol.replication_messages import Keepalive, parse_message, status_update
+from headwater.protocol.replication_messages import POSTGRES_EPOCH, Keepalive, parse_message, status_update
 from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.receiver.wal_writing import Wakeup
 from headwater.remote_slots._message_parts import BEGIN, COMMIT
@@ -41,6 +41,7 @@ MOST_BYTES = 64 << 20
 
 _SIZE = struct.Struct(">I")
 _BEGIN = struct.Struct(">cQqI")
+_DATA, _SENT = struct.Struct(">cQQq"), struct.Struct(">q")
 _BLOCKS = {ord("b"), ord("S")}
 _ENDS: dict[int, struct.Struct | None] = {
     COMMIT: struct.Struct(">cBQQ"),
@@ -52,7 +53,7 @@ _ENDS: dict[int, struct.Struct | None] = {
     ord("E"): None,
 }
 """Messages that end a transaction, or what else moves the place of a slot, with its END; or a block, which does not."""
-_DATA = ord("w")
+_DATA_KIND = ord("w")
 _MARKED = {BEGIN, *_BLOCKS, *_ENDS}
 _AT = 25
 """Where pgoutput's message begins in one of the stream."""
@@ -74,6 +75,22 @@ class Piece:
     is_whole: bool
     reached: int
     transactions: int
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The last that a server has said of itself, as ``pg_stat_subscription`` has it; times are microseconds since 2000.
+
+    Attributes:
+        received: LSN up to which its log has come here; sent_at, received_at: when its last message was sent and came.
+        end, end_at: LSN up to which its log had come when it last gave a sign of life, and when that was sent.
+    """
+
+    received: int
+    sent_at: int | None = None
+    received_at: int | None = None
+    end: int = 0
+    end_at: int | None = None
 
 
 class _Mark(NamedTuple):
@@ -99,10 +116,12 @@ class SlotFeed:
     Attributes:
         asks: see above; may be changed.
         start: LSN from which the slot streams.
+        heard: the last that the server has said of itself.
     """
 
     def __init__(self, connection: ReplicationConnection, reached: int, *, asks: bool = False) -> None:
         self._connection, self.asks, self.start = connection, asks, reached
+        self.heard = Heard(reached)
         self._reached = self._given = self._confirmed = reached
         self._data, self._is_inside = bytearray(), False
         self._marks, self._begin = deque[_Mark](), 0
@@ -211,14 +230,16 @@ class SlotFeed:
     def _note(self, messages: list[bytes]) -> None:
         """Have messages ready to be taken, and note where transactions begin and end in them."""
         own, marks, reached, is_inside = list[bytes](), list[_Mark](), self._reached, self._is_inside
+        last: bytes | None = None
         with self._changed:  # Who takes pieces changes both.
             begin = self._begin + len(self._data)
         at = begin
         for message in messages:
-            if message[0] != _DATA:
+            if message[0] != _DATA_KIND:
                 end = self._heard(message)
                 reached = reached if is_inside else max(reached, end)
                 continue
+            last = message
             kind, size = message[_AT], len(message)
             own += (_SIZE.pack(size), message)
             at += size + 4
@@ -234,6 +255,10 @@ class SlotFeed:
                     marks.append(_Mark(at, reached, True))
             else:
                 is_inside = True
+        if last is not None:
+            _, start, end, sent_at = _DATA.unpack_from(last)
+            received = max(self.heard.received, start, end)
+            self.heard = replace(self.heard, received=received, sent_at=sent_at, received_at=_now())
         if own or reached > self._reached:
             with self._changed:
                 self._data += b"".join(own)
@@ -246,6 +271,8 @@ class SlotFeed:
         """Answer a sign of life; return how far the server has come."""
         sign = parse_message(message)
         assert isinstance(sign, Keepalive)
+        received, (sent_at,) = max(self.heard.received, sign.end), _SENT.unpack_from(message, 9)
+        self.heard = Heard(received, sent_at, _now(), received, sent_at)
         if sign.wants_reply:
             self._note_asked(sign.end)
             self._tell(False)
@@ -278,3 +305,7 @@ class SlotFeed:
         confirmed = self._confirmed
         self._connection.send(status_update(confirmed, Lsn(confirmed), Lsn(confirmed), asks))
         self._told, self._told_at = confirmed, time.monotonic()
+
+
+def _now() -> int:
+    return int((time.time() - POSTGRES_EPOCH) * 1e6)

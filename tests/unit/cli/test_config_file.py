@@ -67,7 +67,7 @@ def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("[serve]\nwal = [\n", "line 3, column 1: "),
         ("[serve]\nslots = /x\n", "line 2, column 9: invalid value"),
-        ("\n[served]\n", 'line 2, column 1: unknown table "served", expected [serve]'),
+        ("\n[served]\n", 'line 2, column 1: unknown table "served", expected [apply], [serve], [subscriptions.NAME]'),
         ("serve = 1\n", 'line 1, column 1: "serve" is no table, expected [serve]'),
         ("[serve]\n\n  slotz = 1\n", 'line 3, column 3: unknown key "slotz", expected a flag of headwater serve'),
         ("[serve]\nconfig = 'x'\n", 'line 2, column 1: unknown key "config"'),

@@ -5,8 +5,8 @@ have no key that is unique, what comes are all inserts. What the target checks b
 
 - Where a value may be refused (CHECK, another type than the source's), values between are seen. The changes are cut
   into runs then, in each of which a row has one (:func:`headwater.apply.batches.net_changes.runs_of`). So they are
-  with further unique indexes. In a run of these, no update may change what such an index is over, and no row that is
-  inserted may have what one that is deleted has there: the statements leave out such rows, and the count tells.
+  with further unique indexes. In a run of these, no update may change what such an index is over. No row that is
+  inserted may have there what one that is deleted has. The statements leave out such rows, and the count tells.
 - With unique indexes of other kinds (over expressions, with a predicate, NULLS NOT DISTINCT, over types compared in
   another way), or exclusion constraints, the order of changes is seen. Only inserts alone, or deletes alone, are
   folded.

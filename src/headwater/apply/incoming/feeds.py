@@ -5,11 +5,17 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
-from headwater.remote_slots.slot_feed import Piece
+from headwater.remote_slots.slot_feed import Heard, Piece
 
 
 class Feed(Protocol):
-    """A stream of pgoutput's messages, in pieces; a context manager. One thread calls it."""
+    """A stream of pgoutput's messages, in pieces; a context manager. One thread calls it.
+
+    Attributes:
+        heard: what a server has said of itself; nothing where there is none.
+    """
+
+    heard: Heard
 
     def __enter__(self) -> Self:
         """Begin."""

@@ -9,12 +9,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from headwater.apply.incoming.limits import WorkerLimits
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
-from headwater.jobs.engine import Engine
-from headwater.pipeline.requests.request import DecodeRequest
 from headwater.remote_slots.slot_address import SlotAddress
+
+if TYPE_CHECKING:
+    from headwater.jobs.engine import Engine
+    from headwater.pipeline.requests.request import DecodeRequest
 
 STREAMING, ORIGINS = ("off", "on", "parallel"), ("none", "any")
 _NAME = re.compile(r"[a-z0-9_]{1,40}")
@@ -92,6 +96,7 @@ class ApplyRequest:
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
         definitions: what becomes of the definitions of tables.
+        limits: that are shared with other subscriptions.
     """
 
     slot: SlotAddress
@@ -114,6 +119,7 @@ class ApplyRequest:
     copy_connections: int = 2
     range_blocks: int = 8192
     definitions: DefinitionRequest = DefinitionRequest()
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
 
     @property
     def folds(self) -> bool:

@@ -33,7 +33,7 @@ from headwater.pipeline.slices.message_files import MessageForm, message_table
 from headwater.pipeline.slot_moves import begin, slot_at
 from headwater.protocol.copy_frames import Piece as Messages
 from headwater.protocol.copy_frames import framed, payloads
-from headwater.remote_slots.slot_feed import Piece
+from headwater.remote_slots.slot_feed import Heard, Piece
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot
 from headwater.walsender.folds.items import Reached
@@ -59,12 +59,14 @@ class WalFeed:
 
     Attributes:
         start: LSN before whose commit records no transaction comes.
+        heard: nothing, as there is no server.
 
     Raises:
         HeadwaterError: any reason not to decode.
     """
 
     def __init__(self, slot: WalSlot, reached: int) -> None:
+        self.heard = Heard(reached)
         self._slot, self.start = slot, reached
         self._block = ExitStack()
         self._changed = threading.Condition()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.apply.progress import standing
 from headwater.apply.progress.pending_statements import PENDING_TABLE
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
@@ -32,7 +33,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n 
 _FORM = "SELECT version FROM headwater.form"
 _STATEMENTS = (
     "CREATE TABLE headwater.form (version int4 NOT NULL)",
-    f"INSERT INTO headwater.form VALUES ({FORM})",
+    "INSERT INTO headwater.form VALUES (1)",
     """
     CREATE TABLE headwater.subscription (
         subid int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -66,9 +67,11 @@ _STATEMENTS = (
     """,
 )
 
+_ADDED = (PENDING_TABLE, *standing.DDL)
+"""What later forms have added; each statement does nothing where that is there already."""
 
-_ADDED = (PENDING_TABLE,)
-"""Statements that make what was not in the first form; each does nothing where it has been run."""
+# A publication of all tables refuses updates of a table that has no identity.
+_RAISE = ("ALTER TABLE headwater.form REPLICA IDENTITY FULL", f"UPDATE headwater.form SET version = {FORM}")
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def transaction(connection: TargetConnection, *, is_durable: bool = False) -> It
 
 
 def install(connection: TargetConnection) -> None:
-    """Make the schema unless it is there.
+    """Make the schema unless it is there; one of an older form gets what it lacks.
 
     Raises:
         TargetError: the role may not, or the schema is of a form that is not known here.
@@ -103,13 +106,13 @@ def install(connection: TargetConnection) -> None:
             connection.rows(_LOCK)
             if not is_installed(connection):
                 _make(connection)
-    ((form,),) = connection.rows(_FORM)
-    if form is not None and int(form) < FORM:
+    form = _form(connection)
+    if form < FORM:
         with transaction(connection):
             connection.rows(_LOCK)
-            _bring_up(connection)
-        form = str(FORM)
-    if form != str(FORM):
+            if _form(connection) < FORM:
+                _raise(connection)
+    elif form > FORM:
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
 
@@ -117,6 +120,16 @@ def install(connection: TargetConnection) -> None:
 def is_installed(connection: TargetConnection) -> bool:
     """Tell whether the schema is there."""
     return connection.rows(_HAS_FORM) == [("t",)]
+
+
+def _form(connection: TargetConnection) -> int:
+    ((form,),) = connection.rows(_FORM)
+    return int(str(form))
+
+
+def _raise(connection: TargetConnection) -> None:
+    for statement in (*_ADDED, *_RAISE):
+        connection.rows(statement)
 
 
 def _make(connection: TargetConnection) -> None:
@@ -130,11 +143,4 @@ def _make(connection: TargetConnection) -> None:
         raise TargetError(error.message, sqlstate=error.sqlstate, hint=hint) from None
     for statement in _STATEMENTS:
         connection.rows(statement)
-    _bring_up(connection)
-
-
-def _bring_up(connection: TargetConnection) -> None:
-    """Bring a schema of an older form up to this one."""
-    for statement in _ADDED:
-        connection.rows(statement)
-    connection.rows(f"UPDATE headwater.form SET version = {FORM}")
+    _raise(connection)

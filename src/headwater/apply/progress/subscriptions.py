@@ -21,8 +21,21 @@ _ADD = """
 INSERT INTO headwater.subscription (subname, subslotname, subpublications, hasslot, subtwophasestate)
 VALUES ($1, $2, $3::text[], $4::bool, $5::"char")
 """
-_REMOVE = "DELETE FROM headwater.subscription WHERE subid = $1::int4"
+# Sessions that apply are replicas, in which ON DELETE CASCADE does nothing.
+_REMOVE = tuple(
+    f"DELETE FROM headwater.{table} WHERE {column} = $1::int4"
+    for table, column in (
+        ("pending_statement", "srsubid"),
+        ("subscription_range", "srsubid"),
+        ("subscription_rel", "srsubid"),
+        ("subscription_parameter", "srsubid"),
+        ("subscription", "subid"),
+    )
+)
 _HAS_SLOT = "UPDATE headwater.subscription SET hasslot = true WHERE subid = $1::int4"
+_PUBLICATIONS = """
+UPDATE headwater.subscription SET subpublications = $2::text[] WHERE subid = $1::int4 AND subpublications <> $2::text[]
+"""
 _TWO_PHASE = """UPDATE headwater.subscription SET subtwophasestate = $2::"char" WHERE subid = $1::int4"""
 _TABLES = """
 SELECT srrelid, nspname, relname, srsubstate::text, srsublsn FROM headwater.subscription_rel
@@ -119,13 +132,19 @@ def add_subscription(
 
 
 def remove_subscription(connection: TargetConnection, subscription: Subscription) -> None:
-    """Remove a subscription with its tables."""
-    connection.rows(_REMOVE, (str(subscription.number),))
+    """Remove a subscription with its tables, in a transaction of the caller's."""
+    for statement in _REMOVE:
+        connection.rows(statement, (str(subscription.number),))
 
 
 def note_slot(connection: TargetConnection, subscription: Subscription) -> None:
     """Note that the slot has been made."""
     connection.rows(_HAS_SLOT, (str(subscription.number),))
+
+
+def note_publications(connection: TargetConnection, subscription: Subscription, publications: str) -> None:
+    """Note of which publications the tables are from now on; they are an array's text."""
+    connection.rows(_PUBLICATIONS, (str(subscription.number), publications))
 
 
 def set_two_phase(connection: TargetConnection, subscription: Subscription, state: str) -> None:

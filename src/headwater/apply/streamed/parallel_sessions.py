@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.apply.batches.bulk_tables import BulkTables
+from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -54,15 +55,17 @@ class ParallelSession:
     Args:
         number: of those there are, from 1 on; connection: its own.
         applier: over it; bulk: tables whose changes are folded, None for none.
+        lease: of its place.
 
     Attributes:
         is_lost: it was ended.
     """
 
     def __init__(
-        self, number: int, connection: TargetConnection, applier: SerialApplier, bulk: BulkTables | None
+        self, number: int, connection: TargetConnection, applier: SerialApplier, bulk: BulkTables | None, lease: Lease
     ) -> None:
         self.number, self.connection, self.applier, self.bulk = number, connection, applier, bulk
+        self.lease = lease
         self.is_lost = False
 
 
@@ -94,6 +97,7 @@ class ParallelSessions:
         self._free: list[ParallelSession] = []
         self._used: list[ParallelSession] = []
         self._watch: TargetConnection | None = None
+        self._watch_lease: Lease | None = None
         main.while_waiting = lambda: self._make_way(main)
 
     def __enter__(self) -> Self:
@@ -105,22 +109,40 @@ class ParallelSessions:
         self._main.while_waiting = None
         for session in [*self._used, *self._free]:
             session.connection.close()
+            session.lease.give_back()
         if self._watch is not None:
             self._watch.close()
+        if self._watch_lease is not None:
+            self._watch_lease.give_back()
+
+    @property
+    def used(self) -> list[int]:
+        """The target's processes in which transactions are applied now."""
+        return [session.connection.backend_pid for session in list(self._used)]
 
     def take(self) -> ParallelSession | None:
         """Take a session that is free; None if there is none."""
         if not self._free and len(self._used) < self._request.parallel_workers and not self._is_refused:
-            try:
-                self._free.append(self._open())
-            except ServerError as error:
-                self._is_refused = True
-                self._failed(error)
+            self._add()
         if not self._free:
             return None
         session = self._free.pop()
         self._used.append(session)
         return session
+
+    def _add(self) -> None:
+        """Open another session, if there are places for it, and for the connection that watches."""
+        limits = self._request.limits
+        self._watch_lease = self._watch_lease or limits.connect()
+        lease = None if self._watch_lease is None else limits.connect()
+        if lease is None:
+            return
+        try:
+            self._free.append(self._open(lease))
+        except ServerError as error:
+            lease.give_back()
+            self._is_refused = True
+            self._failed(error)
 
     def give_back(self, session: ParallelSession) -> None:
         """Give a session back, whose transaction has ended."""
@@ -139,6 +161,7 @@ class ParallelSessions:
         # A session that waits for a lock does not see that its client has gone.
         self._watching().rows(_END, (str(session.connection.backend_pid),))
         session.connection.close()
+        session.lease.give_back()
 
     def has_patience(self, session: ParallelSession) -> None:
         """Let a session wait for a lock for a moment only.
@@ -180,7 +203,7 @@ class ParallelSessions:
             self._watch = TargetConnection(self._request.target, name)
         return self._watch
 
-    def _open(self) -> ParallelSession:
+    def _open(self, lease: Lease) -> ParallelSession:
         request = self._request
         taken = {session.number for session in self._used}
         number = next(number for number in range(1, request.parallel_workers + 1) if number not in taken)
@@ -195,7 +218,7 @@ class ParallelSessions:
         relations = self._relations(connection, facts)
         applier = SerialApplier(connection, relations, self._origin, self._positions, tables=self._tables)
         bulk = BulkTables(connection, relations, self._tables, applier.flush) if self._request.folds else None
-        return ParallelSession(number, connection, applier, bulk)
+        return ParallelSession(number, connection, applier, bulk, lease)
 
     def _set_up(self, connection: TargetConnection, number: int) -> None:
         use_origin(connection, ensure_origin(connection, parallel_origin_name(self._request.subscription, number)))

@@ -19,12 +19,14 @@ from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install, is_installed, transaction
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
 from headwater.apply.progress.pending_statements import add_pending
+from headwater.apply.progress.standing import array_text
 from headwater.apply.progress.subscriptions import (
     State,
     SubscribedTable,
     Subscription,
     add_subscription,
     add_table,
+    note_publications,
     note_slot,
     read_subscription,
     read_tables,
@@ -84,6 +86,7 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say, *, 
             subscription = _create(connection, source, request)
         else:
             _check(subscription, request)
+            note_publications(connection, subscription, array_text(request.slot.publications))
             if refreshes:
                 refresh(connection, source, subscription, request, say)
         if not subscription.has_slot:
@@ -218,7 +221,7 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
             connection,
             request.subscription,
             slot.slot,
-            _array(slot.publications),
+            array_text(slot.publications),
             has_slot=not slot.creates_slot,
             two_phase=_first_two_phase(request, bool(tables)),
         )
@@ -295,8 +298,3 @@ def _local_table(connection: TargetConnection, namespace: str, name: str) -> int
         text = f'cannot use relation "{namespace}.{name}" as logical replication target'
         raise TargetError(text, sqlstate="42809", detail=detail)
     return int(str(oid))
-
-
-def _array(names: tuple[str, ...]) -> str:
-    escaped = (name.replace("\\", "\\\\").replace('"', '\\"') for name in names)
-    return "{" + ",".join(f'"{name}"' for name in escaped) + "}"

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import drop_origin, list_origins, move_now
@@ -75,6 +76,11 @@ class SyncPool:
         self._looked_at = 0.0
         self._is_blocked, self._has_pending = False, True
         self._held = set[tuple[str, int]]()
+
+    @property
+    def being_copied(self) -> list[int]:
+        """The tables that have a worker now, by their OIDs on the target."""
+        return [oid for oid, attempt in list(self._attempts.items()) if attempt.thread.is_alive()]
 
     def end(self) -> None:
         """Tell all workers to end, from any thread."""
@@ -166,12 +172,15 @@ class SyncPool:
             return
         if last is not None and (last.thread.is_alive() or now - last.began < self._request.retry_seconds):
             return
+        lease = self._request.limits.copy()
+        if lease is None:
+            return
         worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending)
-        thread = threading.Thread(target=self._run, args=(worker, table), name=f"sync {table.name}", daemon=True)
+        thread = threading.Thread(target=self._run, args=(worker, table, lease), name=f"sync {table.name}", daemon=True)
         self._attempts[table.oid] = _Attempt(thread, now)
         thread.start()
 
-    def _run(self, worker: SyncWorker, table: SubscribedTable) -> None:
+    def _run(self, worker: SyncWorker, table: SubscribedTable, lease: Lease) -> None:
         try:
             worker.run()
         except HeldTableError as error:
@@ -185,6 +194,7 @@ class SyncPool:
             self._failed(self.error)
         finally:
             self._settle(worker)
+            lease.give_back()
 
     def _note_held(self, error: HeldTableError) -> None:
         """Tell once why a table is held: it is tried again, and ends nothing."""

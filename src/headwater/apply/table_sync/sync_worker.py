@@ -187,12 +187,19 @@ class SyncWorker:
             return None
         if count_blocks(source, table) <= request.range_blocks:
             return None
-        lsn, snapshot = export_sync_slot(source, self._name)
-        binary = self._is_binary(source)
-        copy = RangeCopy(
-            request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
-        )
-        copy.run()
+        lease = request.limits.connect_up_to(request.copy_connections)
+        if not lease.count:
+            return None
+        try:
+            request = replace(request, copy_connections=lease.count)
+            lsn, snapshot = export_sync_slot(source, self._name)
+            binary = self._is_binary(source)
+            copy = RangeCopy(
+                request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
+            )
+            copy.run()
+        finally:
+            lease.give_back()
         self._finish_ranges(connection, lsn)
         return lsn
 

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from headwater.cli.process.metric_families import Row, family
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import POSTGRES_EPOCH
 from headwater.walsender.operating.activity import SessionActivity, SessionState, StreamActivity
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 Json = dict[str, object]
-Row = tuple[tuple[str, ...], float]
-"""The values of labels, and the metric's."""
 
 
 def status_json(status: ServiceStatus) -> bytes:
@@ -145,14 +144,7 @@ class ServeMetrics:
 
 
 def _family(kind: str, name: str, text: str, labels: tuple[str, ...], rows: Sequence[Row]) -> Metric:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(
-        f"headwater_serve_{name}", text, labels=labels
-    )
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+    return family(kind, f"serve_{name}", text, labels, rows)
 
 
 def _of_service(status: ServiceStatus) -> Iterator[Metric]:
@@ -201,18 +193,18 @@ def _of_streams(status: ServiceStatus) -> Iterator[Metric]:
         if stream is not None
     ]
 
-    def family(kind: str, name: str, text: str, value: Callable[[StreamActivity], float | None]) -> Metric:
+    def of_streams(kind: str, name: str, text: str, value: Callable[[StreamActivity], float | None]) -> Metric:
         rows = [(labels, float(number)) for labels, stream in labelled if (number := value(stream)) is not None]
         return _family(kind, f"stream_{name}", text, ("pid", "application_name", "slot"), rows)
 
     def behind(stream: StreamActivity) -> int | None:
         return _behind(stream, status.end)
 
-    yield family("counter", "sent_bytes", "Bytes of messages that were sent.", lambda stream: stream.sent_bytes)
-    yield family("counter", "sent_messages", "Messages that were sent.", lambda stream: stream.sent_messages)
-    yield family("gauge", "sent_lsn", "LSN up to which all was sent.", lambda stream: stream.sent)
-    yield family("gauge", "flush_lsn", "LSN that the client has synced.", lambda stream: stream.flushed or None)
-    yield family("gauge", "lag_bytes", "WAL that the client has not synced.", behind)
-    yield family("gauge", "write_lag_seconds", "Until it was written.", lambda stream: stream.write_lag.seconds)
-    yield family("gauge", "flush_lag_seconds", "Until it was synced.", lambda stream: stream.flush_lag.seconds)
-    yield family("gauge", "replay_lag_seconds", "Until it was applied.", lambda stream: stream.replay_lag.seconds)
+    yield of_streams("counter", "sent_bytes", "Bytes of messages that were sent.", lambda stream: stream.sent_bytes)
+    yield of_streams("counter", "sent_messages", "Messages that were sent.", lambda stream: stream.sent_messages)
+    yield of_streams("gauge", "sent_lsn", "LSN up to which all was sent.", lambda stream: stream.sent)
+    yield of_streams("gauge", "flush_lsn", "LSN that the client has synced.", lambda stream: stream.flushed or None)
+    yield of_streams("gauge", "lag_bytes", "WAL that the client has not synced.", behind)
+    yield of_streams("gauge", "write_lag_seconds", "Until it was written.", lambda stream: stream.write_lag.seconds)
+    yield of_streams("gauge", "flush_lag_seconds", "Until it was synced.", lambda stream: stream.flush_lag.seconds)
+    yield of_streams("gauge", "replay_lag_seconds", "Until it was applied.", lambda stream: stream.replay_lag.seconds)

@@ -1,7 +1,7 @@
 """A service's status over HTTP: ``/status`` as JSON, ``/metrics`` for Prometheus, ``/healthz`` for who restarts it.
 
-Answers GET and HEAD, without any login: it listens where the operator says. ``/healthz`` is 200 once clients can
-connect, 503 before, and while the service ends. ``/metrics`` needs ``prometheus-client``; without it, it is 501.
+Answers GET and HEAD, without any login: it listens where the operator says. ``/healthz`` is 200 once the service works,
+503 before, and while it ends. ``/metrics`` needs ``prometheus-client``; without it, it is 501.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
+from typing import TYPE_CHECKING
 
 from headwater import __version__
 from headwater.base.system_errors import reason_of
-from headwater.cli.process.serve_metrics import ServeMetrics, status_json
 from headwater.cli.process.setup import say
 from headwater.errors import HeadwaterError, UsageError
-from headwater.walsender.service_status import ServiceStatus
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 _INSTALL = "metrics need the extra metrics; run: pip install 'headwater[metrics]'"
 _SECONDS = 10.0
@@ -28,6 +31,18 @@ _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A status that is shown.
+
+    Attributes:
+        json: gives it as JSON; collector: gives its metrics.
+    """
+
+    json: Callable[[], bytes]
+    collector: Collector
+
+
 class StatusServer(ThreadingHTTPServer):
     """A server of a status.
 
@@ -35,7 +50,7 @@ class StatusServer(ThreadingHTTPServer):
         host, port: where it listens.
 
     Attributes:
-        status: looks at the service; None while there is nothing to be looked at.
+        shown: what is shown; None while there is nothing to be looked at.
 
     Raises:
         OSError: it cannot be listened there.
@@ -45,31 +60,31 @@ class StatusServer(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = AF_INET6 if ":" in host else AF_INET
-        self.status: Callable[[], ServiceStatus] | None = None
+        self.shown: Shown | None = None
         super().__init__((host, port), _Handler)
 
     def answer(self, path: str) -> Answer:
         """Answer a request for a path."""
-        status = self.status
+        shown = self.shown
         if path not in ("/status", "/metrics", "/healthz"):
             return HTTPStatus.NOT_FOUND, _TEXT, b"expected /status, /metrics or /healthz\n"
-        if status is None:
+        if shown is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, _TEXT, b"not serving\n"
         if path == "/healthz":
             return HTTPStatus.OK, _TEXT, b"ok\n"
         try:
-            return (HTTPStatus.OK, _JSON, status_json(status())) if path == "/status" else _metrics(status)
+            return (HTTPStatus.OK, _JSON, shown.json()) if path == "/status" else _metrics(shown.collector)
         except HeadwaterError as error:
             return HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, f"{error.one_line()}\n".encode()
 
 
-def _metrics(status: Callable[[], ServiceStatus]) -> Answer:
+def _metrics(collector: Collector) -> Answer:
     try:
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
     except ImportError:
         return HTTPStatus.NOT_IMPLEMENTED, _TEXT, f"{_INSTALL}\n".encode()
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(ServeMetrics(status))
+    registry.register(collector)
     return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)
 
 
