@@ -35,8 +35,11 @@ LIMITS_ORIGINS = 18
 """From this major on the number of origins is not that of slots."""
 DISABLES = 15
 """From this major on a subscription can be disabled by its first error."""
+NAMES_TRANSACTION = 15
+"""From this major on a context names the transaction, and where it is finished."""
 
 _ENTRY = re.compile(r"^logical replication (?:apply )?worker\|(\w{5})\|(\w+):  (.*)$")
+_ABOUT = re.compile(r'processing remote data for replication origin "[^"]*"(.*)')
 _COLUMN = re.compile(r'target relation "([^"]*)"(?: column "([^"]*)")?')
 
 
@@ -46,12 +49,14 @@ class Refusal:
 
     Attributes:
         sqlstate, message, detail: the server's; column: that its context names, if any.
+        context: the last part of it, without the origin's name; empty where majors word it differently.
     """
 
     sqlstate: str
     message: str
     detail: str | None
     column: str | None
+    context: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,10 @@ class Pair:
         except ServerError as error:
             context = error.context if isinstance(error, TargetError) else None
             detail = error.detail if isinstance(error, TargetError) else None
-            return Refusal(str(error.sqlstate), error.message, detail, _column(context or ""))
+            major = self.server.programs.major
+            return Refusal(
+                str(error.sqlstate), error.message, detail, _column(context or ""), _about(context or "", major)
+            )
         return None
 
     def stock(self, slot: str, publication: str, later: Sequence[str], binary: bool = False) -> Refusal | None:
@@ -171,7 +179,8 @@ class Pair:
         refusals: list[Refusal] = []
 
         def is_done() -> bool:
-            refusals[:] = _refusals(self.server.log_file.read_bytes()[begin:].decode(errors="replace"))
+            log = self.server.log_file.read_bytes()[begin:].decode(errors="replace")
+            refusals[:] = _refusals(log, self.server.programs.major)
             return bool(refusals) or self.run(SOURCE, reached) == [(True,)]
 
         wait_until(is_done)
@@ -204,7 +213,7 @@ def pair_of(major: int) -> Iterator[Pair]:
         yield pair
 
 
-def _refusals(log: str) -> list[Refusal]:
+def _refusals(log: str, major: int) -> list[Refusal]:
     """Read the errors of apply workers in a server's log, each with all its lines."""
     refusals = []
     entries = re.split(r"\n(?!\t)", log)
@@ -213,7 +222,8 @@ def _refusals(log: str) -> list[Refusal]:
         if match is None or match[2] != "ERROR":
             continue
         parts = _parts(entries[at + 1 :])
-        refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(parts.get("CONTEXT", ""))))
+        context = parts.get("CONTEXT", "")
+        refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(context), _about(context, major)))
     return refusals
 
 
@@ -232,3 +242,9 @@ def _column(context: str) -> str | None:
     """Return the column that a context names."""
     match = _COLUMN.search(context)
     return match[2] if match else None
+
+
+def _about(context: str, major: int) -> str:
+    """Return what a context says of the change, without the origin's name."""
+    match = _ABOUT.search(context) if major >= NAMES_TRANSACTION else None
+    return match[1] if match else ""

@@ -28,6 +28,7 @@ from headwater.apply.incoming.messages import (
     Prepare,
     Relation,
     RollbackPrepared,
+    SentTuple,
     Truncate,
     Type,
     Update,
@@ -39,11 +40,11 @@ from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
-from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker, name_grant
+from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import delete, guard, insert, truncate, update
+from headwater.apply.target.statements import checks, delete, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 
@@ -99,7 +100,7 @@ class SerialApplier:
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
         self._role: str | None = None
-        self._refused: tuple[MappedRelation, Bound] | None = None
+        self._refused: SentChange | None = None
         self._statements = 0
 
     @property
@@ -143,7 +144,7 @@ class SerialApplier:
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
         if self._refused is not None:
-            in_words_of_worker(error, *self._refused)
+            in_words_of_worker(self._connection, error, self._refused)
         name_grant(error)
         return changed_meanwhile(self._connection, self._relations, error)
 
@@ -284,27 +285,38 @@ class SerialApplier:
 
     def _insert(self, message: Insert) -> None:
         if (mapped := self._opened(message.oid, "INSERT")) is not None:
-            self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
+            self._change(lambda: insert(mapped, message.new), "INSERT", mapped, message.new)
 
     def _update(self, message: Update) -> None:
         if (mapped := self._opened(message.oid, "UPDATE")) is None:
             return
+        self._check(mapped, message.new if message.old is None else message.old, "UPDATE")
         self._change(
             lambda: update(mapped, message.old, message.new),
             "UPDATE",
             mapped,
+            message.new,
             lambda outcome: self._note(outcome, mapped, message),
         )
 
     def _delete(self, message: Delete) -> None:
         if (mapped := self._opened(message.oid, "DELETE")) is None:
             return
+        self._check(mapped, message.old, "DELETE")
         self._change(
             lambda: delete(mapped, message.old),
             "DELETE",
             mapped,
+            message.old,
             lambda outcome: self._note(outcome, mapped, message),
         )
+
+    def _check(self, mapped: MappedRelation, search: SentTuple, kind: str) -> None:
+        """Send what has to hold of the row that is looked up, whether it is there or not."""
+        if mapped.lengths or mapped.routing is not None:
+            for check in checks(mapped, search):
+                self._as(mapped.role)
+                self._send(check, about=self._about(kind, mapped, SentChange(mapped, check, search, is_check=True)))
 
     def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
         if not outcome.count:
@@ -355,6 +367,7 @@ class SerialApplier:
         change: Callable[[], Bound],
         kind: str,
         mapped: MappedRelation,
+        row: SentTuple,
         take: Callable[[Outcome], None] | None = None,
     ) -> None:
         try:
@@ -365,7 +378,7 @@ class SerialApplier:
             error.context = self._about(kind, mapped)()
             raise
         self._as(mapped.role)
-        self._send(bound, take, self._about(kind, mapped, bound))
+        self._send(bound, take, self._about(kind, mapped, SentChange(mapped, bound, row)))
 
     def _as(self, role: str | None) -> None:
         """Make a role that of what is sent from here on in the transaction."""
@@ -389,11 +402,16 @@ class SerialApplier:
         self._statements += 1
         self._connection.send(bound, take, about)
 
-    def _about(self, kind: str, mapped: MappedRelation | None = None, bound: Bound | None = None) -> Callable[[], str]:
+    def _about(
+        self,
+        kind: str,
+        mapped: MappedRelation | None = None,
+        sent: SentChange | None = None,
+    ) -> Callable[[], str]:
         remote, origin = self._remote, self._origin
 
         def text() -> str:
-            self._refused = None if mapped is None or bound is None else (mapped, bound)
+            self._refused = sent
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
             place = f" in transaction {remote.xid}" if remote else ""
             if remote and remote.finish_lsn is not None:

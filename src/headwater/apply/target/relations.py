@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.apply.target.connection import Bound, TargetConnection
+from headwater.apply.target.lengths import Length, lengths_of
 from headwater.apply.target.lookup import Lookup, LookupColumn, NoLookup, common_lookup, lookup_of
 from headwater.apply.target.rights import role_for
+from headwater.apply.target.routing import Routing, routing_to
 from headwater.apply.target.session import TargetFacts
 from headwater.apply.target.table_facts import TableFacts, key_of, leaves_of, routing_of, table_facts
 from headwater.errors import TargetError
@@ -50,6 +52,8 @@ class MappedRelation:
         stored: names of the columns that have values of their own: those that are not generated.
         role: that changes are applied as, None for the session's.
         guard: fails (22012) once the table has changed.
+        routing: how rows of a partitioned table find their partitions; None if each row has one.
+        lengths: of columns whose values may be too long here.
         plans: statements that were made so far, by what they depend on.
     """
 
@@ -64,6 +68,8 @@ class MappedRelation:
     stored: tuple[str, ...]
     role: str | None
     guard: Bound
+    routing: Routing | None = None
+    lengths: tuple[Length, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -100,7 +106,15 @@ def map_relation(
         stored=tuple(column.name for column in table.columns if not column.is_generated),
         role=role,
         guard=table.guard,
+        routing=_routing(connection, sent, table),
+        lengths=lengths_of(connection, table.oid, sent),
     )
+
+
+def _routing(connection: TargetConnection, sent: SentRelation, table: TableFacts) -> Routing | None:
+    if table.kind != PARTITIONED:
+        return None
+    return routing_to(connection, table.oid, {column.name: at for at, column in enumerate(sent.columns)})
 
 
 def _check_kind(major: int, kind: str, name: str) -> None:

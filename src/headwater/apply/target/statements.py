@@ -21,6 +21,7 @@ from typing import Any
 
 from headwater.apply.incoming.messages import BINARY, NULL, UNCHANGED, SentTuple
 from headwater.apply.target.connection import Bound, Statement
+from headwater.apply.target.lengths import check
 from headwater.apply.target.lookup import Lookup, NoLookup
 from headwater.apply.target.relations import PARTITIONED, MappedRelation
 from headwater.errors import TargetError
@@ -85,6 +86,46 @@ def delete(mapped: MappedRelation, old: SentTuple) -> Bound:
     if plan is None:
         plan = mapped.plans[key] = _delete_plan(mapped, _lookup(mapped), old)
     return Bound(plan.statement, plan.keys(old.values), plan.formats)
+
+
+def checks(mapped: MappedRelation, search: SentTuple) -> list[Bound]:
+    """Return what is to be sent before a row is looked up: it fails if the row has a value that is too long.
+
+    Or if there is no partition for it (22012).
+
+    Raises:
+        TargetError: the tuple has fewer columns than the relation.
+    """
+    bounds = []
+    if mapped.lengths:
+        bounds.append(_planned(mapped, search, "lengths", _length_plan))
+    if mapped.routing is not None:
+        bounds.append(_planned(mapped, search, "route", _route_plan))
+    return bounds
+
+
+def length_checks(mapped: MappedRelation, row: SentTuple) -> list[tuple[int, Bound]]:
+    """Return for each column whose value may be too long its place, and what fails if it is."""
+    return [
+        (
+            length.sent,
+            Bound(check([length], mapped.types), (row.values[length.sent],), _formats(row.kinds[length.sent :][:1])),
+        )
+        for length in mapped.lengths
+    ]
+
+
+def probe(mapped: MappedRelation, search: SentTuple) -> Bound:
+    """Return an insert of the row that is looked up: the server says by it why no partition is there."""
+    places = {column.name: at for at, column in enumerate(mapped.sent.columns)}
+    sent = [name for name in mapped.stored if name in places]
+    values = [f"${sent.index(name) + 1}" if name in places else "NULL" for name in mapped.stored]
+    names = ", ".join(map(quoted, mapped.stored))
+    sql = f"INSERT INTO {_table(mapped)} ({names}) OVERRIDING SYSTEM VALUE VALUES ({', '.join(values)})"
+    chosen = [places[name] for name in sent]
+    statement = Statement(sql, tuple(mapped.types[at] for at in chosen))
+    formats = tuple(int(search.kinds[at] == BINARY) for at in chosen)
+    return Bound(statement, tuple(search.values[at] for at in chosen), formats)
 
 
 def truncate(relations: Sequence[MappedRelation], restart_seqs: bool) -> Bound:
@@ -157,6 +198,36 @@ def _insert_plan(mapped: MappedRelation, new: SentTuple) -> _Plan:
     # The same text is the same statement, whichever values are NULL.
     statement = mapped.plans.setdefault("insert", _Plan(Statement(sql, mapped.types), (), _none, _none, ())).statement
     return _Plan(statement, _formats(new.kinds), _none, _none, tuple(range(count)))
+
+
+def _planned(
+    mapped: MappedRelation, row: SentTuple, name: str, plan_of: Callable[[MappedRelation, SentTuple], _Plan]
+) -> Bound:
+    """Return a check that depends on the forms of values alone."""
+    plan = mapped.plans.get((name, row.kinds))
+    if plan is None:
+        plan = mapped.plans[name, row.kinds] = plan_of(mapped, row)
+    return Bound(plan.statement, plan.keys(row.values), plan.formats)
+
+
+def _length_plan(mapped: MappedRelation, search: SentTuple) -> _Plan:
+    places = tuple(length.sent for length in mapped.lengths)
+    return _check_plan(mapped, search, "lengths", places, lambda: check(mapped.lengths, mapped.types))
+
+
+def _route_plan(mapped: MappedRelation, search: SentTuple) -> _Plan:
+    routing = mapped.routing
+    assert routing is not None
+    return _check_plan(mapped, search, "route", routing.places, lambda: routing.check(mapped.types))
+
+
+def _check_plan(
+    mapped: MappedRelation, row: SentTuple, name: str, places: tuple[int, ...], make: Callable[[], Statement]
+) -> _Plan:
+    _checked(mapped, row)
+    # The same text is the same statement, whichever values are NULL.
+    statement = mapped.plans.setdefault(name, _Plan(make(), (), _none, _none, places)).statement
+    return _Plan(statement, _formats(bytes(row.kinds[at] for at in places)), _none, _getter(places), places)
 
 
 def _update_plan(
