@@ -24,6 +24,8 @@ from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.refused.run_control import RunControl
+from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
@@ -69,6 +71,8 @@ class ApplyWorker:
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
         self._request, self._failed, self._say = request, failed, say
         self._copies = SyncPool(request, failed, say)
+        self._control = RunControl(request, say)
+        self._skipping = Skipping(request.subscription, 0)
         self._is_ending = self._has_subscribed = False
         self.durable = 0
         self.batches = BatchCounts()
@@ -107,9 +111,17 @@ class ApplyWorker:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
                 if self._request.disables_on_error:
+                    self._disable(error)
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _disable(self, error: HeadwaterError) -> None:
+        if isinstance(error, ServerError):
+            try:
+                self._control.failed(error)
+            except ServerError as other:
+                self._failed(other)
 
     def _is_end(self, error: HeadwaterError) -> bool:
         """Tell whether it is told to end, and an error that comes of it, or would be tried again, is none."""
@@ -127,6 +139,7 @@ class ApplyWorker:
             connection, facts = open_target(self._request.target, name, self._request.synchronous_commit)
             stack.enter_context(connection)
             connection.ends = lambda: self._is_ending
+            self._control.begin(connection)
             if self._request.wal is not None:
                 return self._from_wal(stack, connection, facts, self._request)
             return self._from_slot(stack, connection, facts, self._request)
@@ -161,7 +174,9 @@ class ApplyWorker:
         subscription = self._request.subscription
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
-        return origin, furthest(connection, origin, subscription)
+        reached = furthest(connection, origin, subscription)
+        self._skipping = self._control.skipping(connection, reached)
+        return origin, reached
 
     def _applier(
         self,
@@ -175,13 +190,16 @@ class ApplyWorker:
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
         missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
-        serial = SerialApplier(connection, relations, origin, positions, missing, tables)
+        skipping = self._skipping
+        serial = SerialApplier(connection, relations, origin, positions, missing, tables, skipping)
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
             stack.enter_context(sessions)
         states = self._copies.states
-        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
+        streams = StreamedApplier(
+            serial, self._scratch, origin.number, sessions, lambda: states.are_ready and not skipping.is_set
+        )
         stack.enter_context(streams)
         counts = self.batches
         return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)

@@ -15,8 +15,40 @@ from headwater.cli.shared_flags import EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
+    from headwater.apply.incoming.refusal_options import RefusalOptions
     from headwater.apply.incoming.requests import WalSlot
     from headwater.remote_slots.slot_address import SlotAddress
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalFlags:
+    """The flags for what the target refuses."""
+
+    disables_on_error: bool = from_flag(
+        "--disable-on-error",
+        is_flag=True,
+        help="Disable the subscription at the first error, as the target keeps it, and end; do not try again.",
+    )
+    enables: bool = from_flag("--enable", is_flag=True, help="Enable a subscription that an error has disabled.")
+    skip_lsn: str | None = from_flag(
+        "--skip-lsn",
+        metavar="LSN",
+        help="Skip the transaction that is finished there, as its error names it; none takes that back.",
+    )
+
+    def options(self) -> RefusalOptions:
+        """Return the choice.
+
+        Raises:
+            HeadwaterError: it is not an LSN.
+        """
+        from headwater.apply.incoming.refusal_options import RefusalOptions
+        from headwater.pg.lsn import Lsn
+
+        skip = (
+            None if self.skip_lsn is None else 0 if self.skip_lsn.lower() == "none" else int(Lsn.parse(self.skip_lsn))
+        )
+        return RefusalOptions(enables=self.enables, skip_lsn=skip)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +174,7 @@ class ApplyFlags:
         help="Apply several transactions of the source as one, where that comes to the same.",
     )
     tasks: EngineFlags = from_flags(EngineFlags)
-    disables_on_error: bool = from_flag(
-        "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
-    )
+    refusals: RefusalFlags = from_flags(RefusalFlags)
     run_as_owner: str | None = from_flag(
         "--run-as-owner",
         type=click.Choice(("on", "off")),
@@ -191,7 +221,8 @@ def apply_command(flags: ApplyFlags) -> None:
         synchronous_commit=flags.synchronous_commit,
         end=None if flags.end is None else int(Lsn.parse(flags.end)),
         retry_seconds=flags.retry_seconds,
-        disables_on_error=flags.disables_on_error,
+        disables_on_error=flags.refusals.disables_on_error,
+        refusals=flags.refusals.options(),
         batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
         copies_data=flags.copies_data,

@@ -153,7 +153,12 @@ class BatchApplier:
             count = 0
             for run, is_batch in messages.runs(messages.is_odd(foldable), MOST_CHANGES):
                 count += len(run.kind)
-                if is_batch and run.changes >= FEW_CHANGES and not self._serial.has_open:
+                if (
+                    is_batch
+                    and run.changes >= FEW_CHANGES
+                    and not self._serial.has_open
+                    and not self._serial.comes_apart
+                ):
                     self._batch(run)
                     continue
                 self._one_by_one(run)

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.apply.progress import run_states
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 1
+FORM = 2
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -31,7 +32,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n 
 _FORM = "SELECT version FROM headwater.form"
 _STATEMENTS = (
     "CREATE TABLE headwater.form (version int4 NOT NULL)",
-    f"INSERT INTO headwater.form VALUES ({FORM})",
+    "INSERT INTO headwater.form VALUES (1)",
     """
     CREATE TABLE headwater.subscription (
         subid int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -65,6 +66,9 @@ _STATEMENTS = (
     """,
 )
 
+_OF_FORMS = {2: run_states.TABLES}
+"""What each form has more than the one before."""
+
 
 @contextmanager
 def transaction(connection: TargetConnection, *, is_durable: bool = False) -> Iterator[None]:
@@ -93,15 +97,33 @@ def install(connection: TargetConnection) -> None:
         TargetError: the role may not, or the schema is of a form that is not known here.
         ConnectionLostError: the target is lost.
     """
-    if not _is_installed(connection):
+    if _form(connection) < FORM:
         with transaction(connection):
             connection.rows(_LOCK)
-            if not _is_installed(connection):
-                _make(connection)
-    ((form,),) = connection.rows(_FORM)
-    if form != str(FORM):
+            _bring_up(connection)
+    if (form := _form(connection)) != FORM:
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
+
+
+def _form(connection: TargetConnection) -> int:
+    """Return the form that the schema has, 0 if it is not there."""
+    if not _is_installed(connection):
+        return 0
+    ((form,),) = connection.rows(_FORM)
+    return int(str(form))
+
+
+def _bring_up(connection: TargetConnection) -> None:
+    """Make the schema, or bring one of an older form up."""
+    form = _form(connection)
+    if not form:
+        _make(connection)
+        form = 1
+    for newer in range(form + 1, FORM + 1):
+        for statement in _OF_FORMS[newer]:
+            connection.rows(statement)
+        connection.rows("UPDATE headwater.form SET version = $1::int4", (str(newer),))
 
 
 def _is_installed(connection: TargetConnection) -> bool:

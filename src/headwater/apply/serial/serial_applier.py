@@ -38,6 +38,7 @@ from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.refused.skipping import Skipping
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
@@ -82,6 +83,7 @@ class SerialApplier:
         positions: gets what is durable.
         missing: is told of rows that are not there.
         tables: says of which tables changes are applied.
+        skipping: says which transaction is skipped.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class SerialApplier:
         positions: FlushPositions,
         missing: Missing = lambda *_: None,
         tables: AppliedTables | None = None,
+        skipping: Skipping | None = None,
     ) -> None:
+        self._skipping = skipping or Skipping("", 0)
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
         self._tables = tables or AllTables()
@@ -102,6 +106,11 @@ class SerialApplier:
         self._role: str | None = None
         self._refused: SentChange | None = None
         self._statements = 0
+
+    @property
+    def comes_apart(self) -> bool:
+        """Whether transactions have to come one by one, as one of them may be skipped."""
+        return self._skipping.is_set
 
     @property
     def is_inside(self) -> bool:
@@ -182,11 +191,20 @@ class SerialApplier:
         Args:
             end_lsn, time: of the source's commit record; kind: of the message.
         """
+        if self._skipping.completes():
+            self._ensure_open()
         if self._is_open:
+            self._clear_skip(self._required().finish_lsn)
             self._end(end_lsn, time, _COMMIT, kind)
         else:
             self._positions.passed(end_lsn)
         self._remote = None
+
+    def _clear_skip(self, finish_lsn: int | None) -> None:
+        """Take back what is to be skipped, as a transaction ends."""
+        if self._skipping.is_set and finish_lsn and (clear := self._skipping.clear(finish_lsn)):
+            self._as(None)
+            self._send(*clear)
 
     def prepare(self, xid: int, end_lsn: int, time: int, kind: str) -> None:
         """Prepare the transaction.
@@ -197,7 +215,17 @@ class SerialApplier:
         # An empty one is prepared, too: COMMIT PREPARED will ask for it.
         self._ensure_open()
         self._end(end_lsn, time, _transaction_command("PREPARE TRANSACTION", self._gid(xid)), kind)
+        self._skipping.completes()
+        self._clear_skip_apart(self._required().finish_lsn)
         self._remote = None
+
+    def _clear_skip_apart(self, finish_lsn: int | None) -> None:
+        """Take it back by itself, as what is prepared may be rolled back."""
+        if self._skipping.is_set:
+            self.flush()
+            self._send(_BEGIN)
+            self._clear_skip(finish_lsn)
+            self._send(_COMMIT)
 
     def rollback(self) -> None:
         """Roll the transaction back, and wait until that is done.
@@ -211,6 +239,7 @@ class SerialApplier:
         self._role = None
         self._used.clear()
         self._remote = None
+        self._skipping.is_skipping = False
         self.flush()
 
     def _begin(self, message: Begin) -> None:
@@ -220,6 +249,7 @@ class SerialApplier:
         self._remote = remote
         if remote.finish_lsn is not None:
             self._tables.begins(remote.finish_lsn)
+            self._skipping.begins(remote.finish_lsn)
 
     def _commit(self, message: Commit) -> None:
         remote = self._required()
@@ -258,6 +288,7 @@ class SerialApplier:
         self.flush()
         self._send(_transaction_command(command, self._gid(xid)), about=self._about(command))
         self._committed(end_lsn)
+        self._clear_skip_apart(end_lsn)
         self._remote = None
 
     def _gid(self, xid: int) -> str:
@@ -344,6 +375,8 @@ class SerialApplier:
     def _opened(self, oid: int, kind: str) -> MappedRelation | None:
         """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
         remote = self._required()
+        if self._skipping.is_skipping:
+            return None
         mapped = self._used.get(oid)
         if mapped is None:
             if not self._relations.is_mapped(oid):
