@@ -76,9 +76,9 @@ def test_skipped(pair: Pair, name: str) -> None:
         assert runs.run_stock() is None
         assert runs.run_ours(enables=True, skip_lsn=int(Lsn.parse(ours))) is None
         assert pair.rows(OURS) == pair.rows(STOCK)
-        said = runs.said_of_skipping()
-        assert said[1] == said[0]
-        assert len(said[0]) == 2
+        lines = runs.said_of_skipping()
+        assert lines[1] == lines[0]
+        assert len(lines[0]) == 2
         _is_over(runs)
 
 
@@ -107,9 +107,9 @@ def test_another_transaction(pair: Pair) -> None:
         assert runs.run_stock() is None
         assert runs.run_ours(skip_lsn=int(Lsn.parse("F/AA"))) is None
         assert pair.rows(OURS) == pair.rows(STOCK)
-        said = runs.said_of_skipping()
-        assert said[1] == said[0]
-        assert len(said[0]) == 2
+        lines = runs.said_of_skipping()
+        assert lines[1] == lines[0]
+        assert len(lines[0]) == 2
         _is_over(runs)
 
 

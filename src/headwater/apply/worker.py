@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
@@ -21,10 +22,13 @@ from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
+from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.put_back import PutBack
 from headwater.apply.refused.run_control import RunControl
+from headwater.apply.refused.set_aside import AppliedAgainError, SetAside
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
@@ -73,7 +77,8 @@ class ApplyWorker:
         self._copies = SyncPool(request, failed, say)
         self._control = RunControl(request, say)
         self._skipping = Skipping(request.subscription, 0)
-        self._is_ending = self._has_subscribed = False
+        self._aside = SetAside(request.subscription, request.refusals, say)
+        self._is_ending = self._has_subscribed = self._has_put_back = False
         self.durable = 0
         self.batches = BatchCounts()
 
@@ -101,8 +106,9 @@ class ApplyWorker:
             try:
                 if self._session():
                     return
-            except MappingChangedError:
-                # It is applied to the tables as they are now, from the last transaction that the target has.
+            except (MappingChangedError, AppliedAgainError):
+                # It is applied to the tables as they are now, from the last transaction that the target has; or with
+                # what sets single rows aside.
                 changed = time.monotonic()
             except (ServerError, SpoolError) as error:
                 if self._is_end(error):
@@ -148,7 +154,7 @@ class ApplyWorker:
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
         assert request.wal is not None
-        origin, reached = self._origin(connection)
+        origin, reached = self._origin(connection, facts)
         feed = stack.enter_context(WalFeed(request.wal, reached))
         positions = FlushPositions(reached)
         applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
@@ -162,20 +168,26 @@ class ApplyWorker:
         two_phase = is_two_phase(connection, subscription, request)
         streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
-        origin, reached = self._origin(connection)
+        origin, reached = self._origin(connection, facts)
         feed = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
         positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, feed.start)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
 
-    def _origin(self, connection: TargetConnection) -> tuple[Origin, int]:
+    def _origin(self, connection: TargetConnection, facts: TargetFacts) -> tuple[Origin, int]:
         """Take the origin over, and return it with how far the target is."""
         subscription = self._request.subscription
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
         reached = furthest(connection, origin, subscription)
         self._skipping = self._control.skipping(connection, reached)
+        if is_installed(connection):
+            if not self._has_put_back and self._request.refusals.puts_back:
+                relations = partial(self._relations, connection, facts)
+                PutBack(connection, relations, origin, subscription, self._say).run(self._request.refusals)
+                self._has_put_back = True
+            self._aside.begin(connection)
         return origin, reached
 
     def _applier(
@@ -190,8 +202,8 @@ class ApplyWorker:
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
         missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
-        skipping = self._skipping
-        serial = SerialApplier(connection, relations, origin, positions, missing, tables, skipping)
+        skipping, aside = self._skipping, self._aside
+        serial = SerialApplier(connection, relations, origin, positions, missing, tables, skipping, aside)
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)

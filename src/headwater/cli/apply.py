@@ -36,6 +36,26 @@ class RefusalFlags:
         help="Skip the transaction that is finished there, as its error names it; none takes that back.",
     )
 
+    dead_letters: Sequence[str] = from_flag(
+        "--dead-letters",
+        multiple=True,
+        metavar="PATTERN",
+        help="A row of such a table that the target refuses goes to headwater.dead_letters there, and all else goes "
+        "on; *.* for all tables.",
+    )
+    retries: bool = from_flag("--retry-dead-letters", is_flag=True, help="Try to apply dead letters first.")
+    pauses: bool = from_flag(
+        "--pause-on-error",
+        is_flag=True,
+        help="Pause a table whose row the target refuses: its changes are kept on the target, others go on.",
+    )
+    resumes: Sequence[str] = from_flag(
+        "--resume-tables",
+        multiple=True,
+        metavar="PATTERN",
+        help="Apply what was kept of such paused tables first, and let them go on.",
+    )
+
     def options(self) -> RefusalOptions:
         """Return the choice.
 
@@ -48,7 +68,14 @@ class RefusalFlags:
         skip = (
             None if self.skip_lsn is None else 0 if self.skip_lsn.lower() == "none" else int(Lsn.parse(self.skip_lsn))
         )
-        return RefusalOptions(enables=self.enables, skip_lsn=skip)
+        return RefusalOptions(
+            enables=self.enables,
+            skip_lsn=skip,
+            dead_letters=tuple(self.dead_letters),
+            retries=self.retries,
+            pauses=self.pauses,
+            resumes=tuple(self.resumes),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

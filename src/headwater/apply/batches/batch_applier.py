@@ -198,6 +198,8 @@ class BatchApplier:
         if known is None or known[0] is not mapped:
             self._serial.flush()
             known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
+        if self._serial.is_set_aside(mapped):
+            return None
         return known[1] if self._applied.is_ready(mapped.oid) else None
 
     def _batch(self, messages: Messages) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from headwater.apply.progress import run_states
+from headwater.apply.progress import run_states, set_aside_tables
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
@@ -66,7 +66,7 @@ _STATEMENTS = (
     """,
 )
 
-_OF_FORMS = {2: run_states.TABLES}
+_OF_FORMS = {2: (*run_states.TABLES, *set_aside_tables.TABLES)}
 """What each form has more than the one before."""
 
 
@@ -104,6 +104,11 @@ def install(connection: TargetConnection) -> None:
     if (form := _form(connection)) != FORM:
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
+
+
+def is_installed(connection: TargetConnection) -> bool:
+    """Tell whether the schema is there, in the form that is known here."""
+    return _form(connection) == FORM
 
 
 def _form(connection: TargetConnection) -> int:

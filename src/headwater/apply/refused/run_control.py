@@ -55,8 +55,9 @@ class RunControl:
             ServerError: the target refuses, or is lost; the transaction is applied already.
         """
         name, lsn = self._request.subscription, self._request.refusals.skip_lsn
-        if lsn is not None and not self._has_begun:
+        if self._request.refusals.sets_aside or lsn is not None:
             install(connection)
+        if lsn is not None and not self._has_begun:
             set_skip(connection, name, lsn, reached)
         self._has_begun = True
         return Skipping(name, read_run_state(connection, name).skip_lsn, self._say)

@@ -12,7 +12,7 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.apply.incoming.messages import (
@@ -35,9 +35,12 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.refused.dead_letters import Place
+from headwater.apply.refused.set_aside import AppliedAgainError, SetAside, is_of_row, parted
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
@@ -53,6 +56,8 @@ MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_SAVEPOINT, _RELEASE = Bound(Statement("SAVEPOINT headwater_row")), Bound(Statement("RELEASE SAVEPOINT headwater_row"))
+UNDO = "ROLLBACK TO SAVEPOINT headwater_row"
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
@@ -67,10 +72,12 @@ class RemoteTransaction:
     Attributes:
         xid: its own.
         finish_lsn: START of its commit record, which messages name as where it is finished; None while it still runs.
+        time: of its commit, microseconds since 2000; None where that is not known.
     """
 
     xid: int
     finish_lsn: int | None
+    time: int | None = None
 
 
 class SerialApplier:
@@ -84,6 +91,7 @@ class SerialApplier:
         missing: is told of rows that are not there.
         tables: says of which tables changes are applied.
         skipping: says which transaction is skipped.
+        aside: says which changes are set aside.
     """
 
     def __init__(
@@ -95,7 +103,11 @@ class SerialApplier:
         missing: Missing = lambda *_: None,
         tables: AppliedTables | None = None,
         skipping: Skipping | None = None,
+        aside: SetAside | None = None,
     ) -> None:
+        self._aside = aside or SetAside("", RefusalOptions())
+        self._is_guarded, self._number = False, 0
+        self._refused_in: RemoteTransaction | None = None
         self._skipping = skipping or Skipping("", 0)
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
@@ -110,7 +122,11 @@ class SerialApplier:
     @property
     def comes_apart(self) -> bool:
         """Whether transactions have to come one by one, as one of them may be skipped."""
-        return self._skipping.is_set
+        return self._skipping.is_set or self._aside.comes_apart
+
+    def is_set_aside(self, mapped: MappedRelation) -> bool:
+        """Tell whether a table's changes are kept for later, as it is paused."""
+        return self._aside.is_paused((mapped.namespace, mapped.name))
 
     @property
     def is_inside(self) -> bool:
@@ -132,7 +148,7 @@ class SerialApplier:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
-        handler(self, message)
+        self.change(message)
 
     def flush(self) -> None:
         """Wait until all that was sent is applied.
@@ -153,9 +169,20 @@ class SerialApplier:
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
         if self._refused is not None:
-            in_words_of_worker(self._connection, error, self._refused)
+            in_words_of_worker(self._connection, error, self._refused, UNDO if self._is_guarded else "ROLLBACK")
+        if self._is_guarded:
+            return error
         name_grant(error)
-        return changed_meanwhile(self._connection, self._relations, error)
+        sent, remote = self._refused, self._refused_in
+        judged = changed_meanwhile(self._connection, self._relations, error)
+        if judged is error and sent is not None and remote is not None:
+            name = (sent.mapped.namespace, sent.mapped.name)
+            if self._aside.applies_again(name, remote.finish_lsn, error):
+                return AppliedAgainError(error.message, sqlstate=error.sqlstate, context=error.context)
+        return judged
+
+    def _has_refused_row(self) -> bool:
+        return self._refused is not None
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
@@ -172,7 +199,68 @@ class SerialApplier:
         Raises:
             TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
         """
+        if isinstance(message, Insert | Update | Delete | Truncate):
+            self._number += 1
+            if not self._aside.is_idle and not self._skipping.is_skipping:
+                self._set_aside(message)
+                return
         _HANDLERS[type(message)](self, message)
+
+    def _set_aside(self, message: Insert | Update | Delete | Truncate) -> None:
+        """Apply a change, unless it is kept for a paused table, or refused and put aside."""
+        if isinstance(message, Truncate):
+            paused = {oid for oid in message.oids if self._aside.is_paused(self._name(oid))}
+            for oid in message.oids:
+                if oid in paused:
+                    self._keep(oid, replace(message, oids=(oid,)))
+            if (left := parted(message, paused)) is not None:
+                self._truncate(left)
+        elif self._aside.is_paused(name := self._name(message.oid)):
+            self._keep(message.oid, message)
+        elif self._aside.is_careful(name):
+            self._carefully(message)
+        else:
+            _HANDLERS[type(message)](self, message)
+
+    def _name(self, oid: int) -> tuple[str, str]:
+        sent = self._relations.sent(oid)
+        return ("", "") if sent is None else (sent.namespace, sent.name)
+
+    def _keep(self, oid: int, message: Insert | Update | Delete | Truncate, error: TargetError | None = None) -> None:
+        """Put a change aside, in the transaction that it is left out of."""
+        relation, remote = self._relations.sent(oid), self._required()
+        assert relation is not None
+        place = Place(remote.xid, remote.finish_lsn or 0, self._number, remote.time)
+        self._ensure_open()
+        self._as(None)
+        if error is None or isinstance(message, Truncate):
+            letters = self._aside.keep(relation, message, place)
+        else:
+            letters = self._aside.put(relation, message, place, error)
+        for letter in letters:
+            self._send(letter)
+
+    def _carefully(self, message: Insert | Update | Delete) -> None:
+        """Apply a change by itself; if the row is refused, it is put aside."""
+        if self._opened(message.oid, type(message).__name__.upper()) is None:
+            return
+        self.flush()
+        role, self._refused, self._is_guarded = self._role, None, True
+        self._send(_SAVEPOINT)
+        try:
+            _HANDLERS[type(message)](self, message)
+            self._send(_RELEASE)
+            self.flush()
+        except TargetError as error:
+            self._is_guarded = False
+            if not (self._has_refused_row() and is_of_row(error)):
+                raise changed_meanwhile(self._connection, self._relations, error) from None
+            self._connection.rows(UNDO)
+            self._connection.rows(_RELEASE.statement.sql)
+            self._role = role
+            self._keep(message.oid, message, error)
+        finally:
+            self._is_guarded = False
 
     def command(self, sql: str, kind: str) -> None:
         """Send a command of the transaction's, such as SAVEPOINT; the transaction begins with it.
@@ -243,11 +331,12 @@ class SerialApplier:
         self.flush()
 
     def _begin(self, message: Begin) -> None:
-        self._begins(RemoteTransaction(message.xid, message.final_lsn))
+        self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
-        self._remote = remote
+        self._remote, self._number = remote, 0
         if remote.finish_lsn is not None:
+            self._aside.begins(remote.finish_lsn)
             self._tables.begins(remote.finish_lsn)
             self._skipping.begins(remote.finish_lsn)
 
@@ -303,6 +392,7 @@ class SerialApplier:
         self._send(move(end_lsn, time))
         self._send(command, about=self._about(kind))
         self._is_open = False
+        self._aside.ends()
         self._committed(end_lsn)
 
     def _committed(self, end_lsn: int) -> None:
@@ -444,7 +534,7 @@ class SerialApplier:
         remote, origin = self._remote, self._origin
 
         def text() -> str:
-            self._refused = sent
+            self._refused, self._refused_in = sent, remote
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
             place = f" in transaction {remote.xid}" if remote else ""
             if remote and remote.finish_lsn is not None:

@@ -29,6 +29,7 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_transaction import StreamedTransaction
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
+from headwater.apply.target.relations import MappedRelation
 from headwater.errors import DecodingError
 
 _CHANGES, _ORIGIN = b"RYIUDTM", b"O"
@@ -77,6 +78,10 @@ class StreamedApplier:
     def comes_apart(self) -> bool:
         """Whether transactions have to come one by one; as of the serial applier."""
         return self._serial.comes_apart
+
+    def is_set_aside(self, mapped: MappedRelation) -> bool:
+        """Tell whether a table is paused; as of the serial applier."""
+        return self._serial.is_set_aside(mapped)
 
     @property
     def has_open(self) -> bool:

@@ -99,7 +99,7 @@ class StreamedTransaction:
             ahead.commit(message)
             self._announce()
         else:
-            self._replay(message.final_lsn)
+            self._replay(message.final_lsn, message.time)
             self._serial.commit(message.end_lsn, message.time, "STREAM COMMIT")
         self._spool.close()
 
@@ -113,7 +113,7 @@ class StreamedTransaction:
             ahead.prepare(message)
             self._announce()
         else:
-            self._replay(message.prepare_lsn)
+            self._replay(message.prepare_lsn, message.time)
             self._serial.prepare(message.xid, message.end_lsn, message.time, "STREAM PREPARE")
         self._spool.close()
 
@@ -129,8 +129,8 @@ class StreamedTransaction:
         assert ahead is not None
         ahead.abandon()
 
-    def _replay(self, finish_lsn: int) -> None:
-        self._serial.begin(RemoteTransaction(self.xid, finish_lsn))
+    def _replay(self, finish_lsn: int, time: int) -> None:
+        self._serial.begin(RemoteTransaction(self.xid, finish_lsn, time))
         for data, lsn in self._spool.messages():
             self._serial.change(read_message(data, lsn, is_streamed=True))
 

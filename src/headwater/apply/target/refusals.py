@@ -46,21 +46,24 @@ class SentChange:
     is_check: bool = False
 
 
-def in_words_of_worker(connection: TargetConnection, error: TargetError, sent: SentChange) -> None:
+def in_words_of_worker(
+    connection: TargetConnection, error: TargetError, sent: SentChange, undo: str = "ROLLBACK"
+) -> None:
     """Say what was refused as the apply worker does: of which column, or that no partition is there.
 
     Args:
-        connection: the target's; its transaction is rolled back.
+        connection: the target's.
         error: is changed; sent: what was refused.
+        undo: what has to be rolled back before the server can be asked.
 
     Raises:
         ConnectionLostError: the target is lost.
     """
-    connection.rows("ROLLBACK")
+    connection.rows(undo)
     if sent.is_check and error.sqlstate == DIVISION_BY_ZERO:
-        _name_partition(connection, sent, error)
+        _name_partition(connection, sent, error, undo)
     elif error.sqlstate in TOO_LONG and (error.context or "").startswith(_PROCESSING):
-        _name_long_column(connection, sent, error)
+        _name_long_column(connection, sent, error, undo)
     else:
         _name_parameter(error, sent.mapped, sent.bound)
 
@@ -85,28 +88,28 @@ def _name_column(error: TargetError, mapped: MappedRelation, place: int) -> None
     error.context = (error.context or "").replace(target, column, 1)
 
 
-def _name_long_column(connection: TargetConnection, sent: SentChange, error: TargetError) -> None:
+def _name_long_column(connection: TargetConnection, sent: SentChange, error: TargetError, undo: str) -> None:
     """Say which column's value was too long: the first that is."""
     for place, bound in length_checks(sent.mapped, sent.row):
-        refusal = _refused(connection, [bound])
+        refusal = _refused(connection, [bound], undo)
         if refusal is not None and refusal.sqlstate == error.sqlstate:
             _name_column(error, sent.mapped, place)
             return
 
 
-def _name_partition(connection: TargetConnection, sent: SentChange, error: TargetError) -> None:
+def _name_partition(connection: TargetConnection, sent: SentChange, error: TargetError, undo: str) -> None:
     """Say that no partition is there for a row that is looked up, as the server says it."""
     mapped = sent.mapped
     error.message, error.sqlstate = f'no partition of relation "{mapped.name}" found for row', NO_PARTITION
     role = [] if mapped.role is None else [become(mapped.role)]
-    refusal = _refused(connection, [_BEGIN, *role, probe(mapped, sent.row)])
-    connection.rows("ROLLBACK")
+    begin = [_BEGIN] if undo == "ROLLBACK" else []
+    refusal = _refused(connection, [*begin, *role, probe(mapped, sent.row)], undo)
     if refusal is not None and refusal.sqlstate == NO_PARTITION:
         error.message, error.detail = refusal.message, refusal.detail
 
 
-def _refused(connection: TargetConnection, statements: Sequence[Bound]) -> TargetError | None:
-    """Run statements, and return what is refused."""
+def _refused(connection: TargetConnection, statements: Sequence[Bound], undo: str) -> TargetError | None:
+    """Run statements, undo them, and return what is refused."""
     try:
         for statement in statements:
             connection.send(statement, prepares=False)
@@ -114,6 +117,8 @@ def _refused(connection: TargetConnection, statements: Sequence[Bound]) -> Targe
         connection.drain()
     except TargetError as error:
         return error
+    finally:
+        connection.rows(undo)
     return None
 
 
