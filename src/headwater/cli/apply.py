@@ -16,7 +16,7 @@ from headwater.errors import UsageError
 
 if TYPE_CHECKING:
     from headwater.apply.incoming.refusal_options import RefusalOptions
-    from headwater.apply.incoming.requests import WalSlot
+    from headwater.apply.incoming.requests import ApplyRequest, WalSlot
     from headwater.remote_slots.slot_address import SlotAddress
 
 
@@ -54,6 +54,12 @@ class RefusalFlags:
         multiple=True,
         metavar="PATTERN",
         help="Apply what was kept of such paused tables first, and let them go on.",
+    )
+
+    is_dry: bool = from_flag(
+        "--dry-run",
+        is_flag=True,
+        help="Apply what there is and roll it back; report what would be refused. Exit status 3 if there was any.",
     )
 
     def options(self) -> RefusalOptions:
@@ -211,7 +217,7 @@ class ApplyFlags:
 
 
 @command("apply", ApplyFlags)
-def apply_command(flags: ApplyFlags) -> None:
+def apply_command(flags: ApplyFlags) -> int | None:
     """Apply what a publisher sends to the tables of a PostgreSQL server, as a subscription does.
 
     Goes on until it is interrupted; a lost connection is tried again. How far it is the target keeps, in a replication
@@ -266,10 +272,26 @@ def apply_command(flags: ApplyFlags) -> None:
 
     if flags.refreshes:
         refresh_now(request, note)
-        return
+        return None
+    if flags.refusals.is_dry:
+        return _run_dry(request)
     worker = ApplyWorker(request, failed, note)
     with heeding_first(worker.stop):
         worker.run()
+    return None
+
+
+def _run_dry(request: ApplyRequest) -> int:
+    """Print what would be refused, and return the exit status."""
+    from headwater.apply.dry_run import dry_run
+    from headwater.pg.lsn import Lsn
+
+    findings = dry_run(request, click.echo)
+    click.echo(
+        f"{findings.transactions} transactions up to {Lsn(findings.reached)}: {findings.refusals} changes refused, "
+        f"{findings.conflicts} of rows that are not there"
+    )
+    return 3 if findings.refusals or findings.conflicts else 0
 
 
 def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:

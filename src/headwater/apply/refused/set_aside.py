@@ -44,7 +44,7 @@ def is_of_row(error: TargetError) -> bool:
 
 
 class SetAside:
-    """What is set aside in a run.
+    """The changes that are set aside in a run.
 
     Args:
         subscription: its name; options: what is asked for; say: is warned of each change that is refused.

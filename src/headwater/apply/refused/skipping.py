@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 class Skipping:
-    """What is to be skipped, of one session.
+    """The transaction that is to be skipped, as one session has it.
 
     Args:
         subscription: its name; lsn: the transaction's finish LSN, 0 for none.
