@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apply.odd_targets import OddTargets
-from apply.target_pairs import pair_of
+from apply.refused_runs import refused_runs
+from apply.target_pairs import OURS, SOURCE, pair_of
+from headwater.apply.dry_run import dry_run
 from packaged_servers import is_packaged
 
 DAILY = (18, 1, 12)
@@ -29,3 +31,33 @@ def test_odd_targets(major: int, seed: int, count: int) -> None:
         ]
     # Neither all of it nor nothing is refused.
     assert len({refusal is None for refusal in refusals}) == 2
+
+
+_LETTERS = """
+SELECT kind, message, sqlstate FROM headwater.dead_letters WHERE subname = '{}' ORDER BY id
+"""
+
+
+@pytest.mark.parametrize(("major", "seed", "count"), [(18, 11, 4), *[case.values for case in CASES[1:]]])
+def test_dead_letters_are_what_a_dry_run_reports(major: int, seed: int, count: int) -> None:
+    if major < 15:
+        pytest.skip("its subscriptions cannot be disabled by an error")
+    targets = OddTargets(seed, major)
+    letters = 0
+    with pair_of(major) as pair:
+        # A trigger's own SQLSTATE is no reason to put a row aside.
+        cases = (case for case in (targets.case() for _ in range(count)) if "P0042" not in "".join(case.target))
+        for case in cases:
+            with refused_runs(pair, case.source, case.target) as runs:
+                pair.run(SOURCE, *case.work)
+                lines: list[str] = []
+                findings = dry_run(runs.request(), lines.append)
+                assert runs.run_ours(dead_letters=("*.*",)) is None
+                rows = pair.run(OURS, _LETTERS.format(runs.ours))
+                refused = [line for line in lines if line.startswith("refused: ")]
+                assert len(rows) == len(refused) == findings.refusals
+                for (kind, message, sqlstate), line in zip(rows, refused, strict=True):
+                    assert line.startswith(f'refused: {kind} of "s.t"')
+                    assert f": {message} (SQLSTATE {sqlstate})" in line
+                letters += len(rows)
+    assert letters

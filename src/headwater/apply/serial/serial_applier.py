@@ -199,9 +199,10 @@ class SerialApplier:
         Raises:
             TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
         """
-        if isinstance(message, Insert | Update | Delete | Truncate):
+        if type(message) in _CHANGES:
             self._number += 1
             if not self._aside.is_idle and not self._skipping.is_skipping:
+                assert isinstance(message, Insert | Update | Delete | Truncate)
                 self._set_aside(message)
                 return
         _HANDLERS[type(message)](self, message)
@@ -558,6 +559,7 @@ def _lsn_of(outcome: Outcome) -> int:
     return int(Lsn.parse(lsn))
 
 
+_CHANGES = frozenset((Insert, Update, Delete, Truncate))
 _HANDLERS: dict[type[Message], Callable[[SerialApplier, Any], None]] = {
     Begin: SerialApplier._begin,
     Commit: SerialApplier._commit,
