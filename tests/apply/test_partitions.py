@@ -100,6 +100,100 @@ PASSED_OVER: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
+FOREIGN = (
+    "CREATE EXTENSION IF NOT EXISTS {0} SCHEMA public; CREATE SERVER IF NOT EXISTS {0} FOREIGN DATA WRAPPER {0}; "
+    "CREATE TABLE s.t (id int NOT NULL, v text) PARTITION BY RANGE (id); "
+    "CREATE TABLE s.a PARTITION OF s.t FOR VALUES FROM (0) TO (10); ALTER TABLE s.a ADD PRIMARY KEY (id); "
+    "CREATE FOREIGN TABLE s.b PARTITION OF s.t FOR VALUES FROM (10) TO (20) SERVER {0} {1}"
+)
+FILE = FOREIGN.format("file_fdw", "OPTIONS (filename '/dev/null')")
+REMOTE = f"""
+CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA public;
+DO $$BEGIN EXECUTE format(
+    'CREATE SERVER IF NOT EXISTS postgres_fdw FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L)',
+    split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_database());
+END$$;
+CREATE USER MAPPING IF NOT EXISTS FOR postgres SERVER postgres_fdw OPTIONS (user 'postgres');
+{FOREIGN.format("postgres_fdw", "OPTIONS (table_name 'x')")}
+"""
+MIXED = (
+    "CREATE TABLE s.t (id int NOT NULL, v text NOT NULL, w text) PARTITION BY RANGE (id); "
+    "CREATE TABLE s.a PARTITION OF s.t FOR VALUES FROM (0) TO (10); ALTER TABLE s.a ADD PRIMARY KEY (id); "
+    "CREATE TABLE s.b PARTITION OF s.t FOR VALUES FROM (10) TO (20); ALTER TABLE s.b ADD PRIMARY KEY (id, v); "
+    "CREATE TABLE s.c PARTITION OF s.t FOR VALUES FROM (20) TO (30)"
+)
+BY_VALUE = (
+    "CREATE TABLE s.t (id int NOT NULL, v text) PARTITION BY LIST (v); "
+    "CREATE TABLE s.a PARTITION OF s.t FOR VALUES IN ('a', 'b'); ALTER TABLE s.a ADD PRIMARY KEY (id); "
+    "CREATE TABLE s.z PARTITION OF s.t DEFAULT; ALTER TABLE s.z ADD PRIMARY KEY (id)"
+)
+PAIRED = "CREATE TABLE s.t (id int, v text, w text, PRIMARY KEY (id, v))"
+WHOLE = f"{FULL}; ALTER TABLE s.t ADD w text"
+BELOW = "UPDATE s.t SET v = 'c' WHERE id < 10"
+
+ODD: dict[str, tuple[str, str, tuple[str, ...], str | None]] = {
+    "beside a foreign table": (T, FILE, (ROWS, "UPDATE s.t SET v = 'x'", "DELETE FROM s.t WHERE id = 1"), None),
+    "insert into one": (T, FILE, ("INSERT INTO s.t VALUES (11, 'a')",), "0A000"),
+    "move to one": (T, FILE, (ROWS, "UPDATE s.t SET id = 11 WHERE id = 1"), "0A000"),
+    "delete of one": (f"{T}; {GONE}", FILE, (UNHEARD,), "0A000"),
+    "beside one that takes rows": (T, REMOTE, (ROWS, "UPDATE s.t SET v = 'x'", "DELETE FROM s.t WHERE id = 1"), None),
+    "insert into one that takes rows": (T, REMOTE, ("INSERT INTO s.t VALUES (11, 'a')",), "42809"),
+    "move to one that takes rows": (T, REMOTE, (ROWS, "UPDATE s.t SET id = 11 WHERE id = 1"), "42809"),
+    "update of one that takes rows": (f"{T}; {GONE}", REMOTE, ("UPDATE s.t SET v = 'x'",), "42809"),
+    "other keys": (
+        PAIRED,
+        MIXED,
+        (
+            ROWS,
+            "INSERT INTO s.t VALUES (11, 'a'), (12, 'b')",
+            BELOW,
+            "UPDATE s.t SET w = 'x' WHERE id > 10",
+            "UPDATE s.t SET id = 5 WHERE id = 12",
+            "UPDATE s.t SET id = 13 WHERE id = 1",
+            "DELETE FROM s.t WHERE id = 11",
+        ),
+        None,
+    ),
+    "a partition without a key": (
+        PAIRED,
+        MIXED,
+        (ROWS, "INSERT INTO s.t VALUES (21, 'a')", "UPDATE s.t SET w = 'x'"),
+        "55000",
+    ),
+    "a key that is not sent": (
+        T,
+        MIXED,
+        ("INSERT INTO s.t VALUES (1, 'a'), (11, 'a')", "UPDATE s.t SET v = 'x'"),
+        "55000",
+    ),
+    "whole rows and keys": (
+        WHOLE,
+        MIXED,
+        (
+            ROWS,
+            "INSERT INTO s.t VALUES (21, 'a'), (21, 'a'), (11, 'q')",
+            "UPDATE s.t SET w = 'x'",
+            "UPDATE s.t SET id = id + 10 WHERE id < 20",
+            "DELETE FROM s.t WHERE id = 21",
+        ),
+        None,
+    ),
+    "keys without what routes": (
+        FULL,
+        BY_VALUE,
+        (ROWS, "UPDATE s.t SET v = 'z' WHERE id = 1", "UPDATE s.t SET id = 3", "DELETE FROM s.t"),
+        None,
+    ),
+    "keys without what routes, not sent": (
+        T,
+        BY_VALUE,
+        (ROWS, "UPDATE s.t SET v = 'z' WHERE id = 1", "DELETE FROM s.t"),
+        None,
+    ),
+}
+"""Partitions that differ: of one kind of table or by key."""
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -135,3 +229,10 @@ def test_missing(pair: Pair, name: str) -> None:
 def test_passed_over(pair: Pair, name: str) -> None:
     source, target, work = PASSED_OVER[name]
     assert pair.compare([source, GONE], [target], work).refusal is None
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_partitions_that_differ(pair: Pair, name: str) -> None:
+    source, target, work, sqlstate = ODD[name]
+    result = pair.compare([source], [target], work)
+    assert (result.refusal.sqlstate if result.refusal else None) == sqlstate

@@ -46,9 +46,9 @@ from headwater.apply.target.connection import Bound, Outcome, Statement, TargetC
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.relations import MappedRelation, in_leaf
 from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import checks, delete, guard, insert, truncate, update
+from headwater.apply.target.statements import checks, choice, delete, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 
@@ -407,12 +407,18 @@ class SerialApplier:
 
     def _insert(self, message: Insert) -> None:
         if (mapped := self._opened(message.oid, "INSERT")) is not None:
+            if mapped.leaves:
+                self._leaf(mapped, message.new, "INSERT")
             self._change(lambda: insert(mapped, message.new), "INSERT", mapped, message.new)
 
     def _update(self, message: Update) -> None:
         if (mapped := self._opened(message.oid, "UPDATE")) is None:
             return
-        self._check(mapped, message.new if message.old is None else message.old, "UPDATE")
+        search = message.new if message.old is None else message.old
+        self._check(mapped, search, "UPDATE")
+        if mapped.leaves:
+            mapped, root = self._leaf(mapped, search, "UPDATE"), mapped
+            self._may_move(root, message.new)
         self._change(
             lambda: update(mapped, message.old, message.new),
             "UPDATE",
@@ -425,6 +431,8 @@ class SerialApplier:
         if (mapped := self._opened(message.oid, "DELETE")) is None:
             return
         self._check(mapped, message.old, "DELETE")
+        if mapped.leaves:
+            mapped = self._leaf(mapped, message.old, "DELETE")
         self._change(
             lambda: delete(mapped, message.old),
             "DELETE",
@@ -439,6 +447,31 @@ class SerialApplier:
             for check in checks(mapped, search):
                 self._as(mapped.role)
                 self._send(check, about=self._about(kind, mapped, SentChange(mapped, check, search, is_check=True)))
+
+    def _leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> MappedRelation:
+        """Return a table limited to the partition that a row belongs to; the table itself where it belongs to none."""
+        number = self._number_of_leaf(mapped, row, kind)
+        try:
+            return mapped if number is None else in_leaf(mapped, number)
+        except TargetError as error:
+            error.context = self._about(kind, mapped)()
+            raise
+
+    def _may_move(self, mapped: MappedRelation, new: SentTuple) -> None:
+        """See that a row does not come to a foreign table that would take it."""
+        number = self._number_of_leaf(mapped, new, "UPDATE")
+        if number is not None and mapped.leaves[number].leaf.takes_inserts:
+            self._leaf(mapped, new, "UPDATE")
+
+    def _number_of_leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> int | None:
+        if (bound := choice(mapped, row)) is None:
+            return None
+        numbers: list[str | None] = []
+        self._as(mapped.role)
+        about = self._about(kind, mapped, SentChange(mapped, bound, row, is_check=True))
+        self._send(bound, lambda outcome: numbers.append(outcome.rows[0][0]), about)
+        self.flush()
+        return None if numbers[0] is None else int(numbers[0])
 
     def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
         if not outcome.count:

@@ -69,28 +69,40 @@ class Routing:
         Args:
             types: OIDs of the types of all columns that are sent.
         """
+        condition = " OR ".join(f"({constraint})" for constraint in self.constraints) or "false"
+        return self._selected(types, f"1 / CASE WHEN {condition} THEN 1 ELSE 0 END AS {quoted('a partition is there')}")
+
+    def choice(self, types: Sequence[int]) -> Statement:
+        """Return the statement that gives the number of a row's partition among the constraints, from 0 on.
+
+        Args:
+            types: OIDs of the types of all columns that are sent.
+        """
+        cases = " ".join(f"WHEN {constraint} THEN {number}" for number, constraint in enumerate(self.constraints))
+        return self._selected(types, f"CASE {cases} END")
+
+    def _selected(self, types: Sequence[int], selected: str) -> Statement:
         places = self.places
         values = [
             f"{'NULL' if column.sent is None else f'${places.index(column.sent) + 1}'}::{column.type_name} "
             f"AS {quoted(column.name)}"
             for column in self.columns
         ]
-        condition = " OR ".join(f"({constraint})" for constraint in self.constraints) or "false"
-        sql = (
-            f"SELECT 1 / CASE WHEN {condition} THEN 1 ELSE 0 END AS {quoted('a partition is there')} "
-            f"FROM (SELECT {', '.join(values)}) AS searched"
-        )
+        sql = f"SELECT {selected} FROM (SELECT {', '.join(values)}) AS searched"
         return Statement(sql, tuple(types[place] for place in places))
 
 
-def routing_to(connection: TargetConnection, oid: int, sent: dict[str, int]) -> Routing | None:
+def routing_to(
+    connection: TargetConnection, oid: int, sent: dict[str, int], *, is_needed: bool = False
+) -> Routing | None:
     """Read how rows of a partitioned table are routed; None if there is a partition for all.
 
     Args:
         connection: the target's; oid: the table's; sent: places of the columns that are sent, by name.
+        is_needed: it is read in any case.
     """
-    constraints = [constraint for (constraint,) in connection.rows(_CONSTRAINTS, (str(oid),))]
-    if None in constraints:
+    constraints = [constraint or "true" for (constraint,) in connection.rows(_CONSTRAINTS, (str(oid),))]
+    if "true" in constraints and not is_needed:
         return None
     columns = tuple(
         RoutedColumn(str(name), str(type_name), sent.get(str(name)))

@@ -115,6 +115,14 @@ def length_checks(mapped: MappedRelation, row: SentTuple) -> list[tuple[int, Bou
     ]
 
 
+def choice(mapped: MappedRelation, row: SentTuple) -> Bound | None:
+    """Return the statement that gives the number of a row's partition; None if it depends on what is not sent."""
+    routing = mapped.routing
+    if routing is None or any(row.kinds[at] == UNCHANGED for at in routing.places):
+        return None
+    return _planned(mapped, row, "choice", _choice_plan)
+
+
 def probe(mapped: MappedRelation, search: SentTuple) -> Bound:
     """Return an insert of the row that is looked up: the server says by it why no partition is there."""
     places = {column.name: at for at, column in enumerate(mapped.sent.columns)}
@@ -145,10 +153,14 @@ def column_of(mapped: MappedRelation, bound: Bound, parameter: int) -> int | Non
     Args:
         mapped: the relation; bound: a statement of it; parameter: from 1 on.
     """
-    for plan in mapped.plans.values():
+    for plan in filter(_is_plan, mapped.plans.values()):
         if plan.statement is bound.statement and parameter <= len(plan.columns):
             return int(plan.columns[parameter - 1])
     return None
+
+
+def _is_plan(value: object) -> bool:
+    return isinstance(value, _Plan)
 
 
 def _table(mapped: MappedRelation) -> str:
@@ -221,6 +233,12 @@ def _route_plan(mapped: MappedRelation, search: SentTuple) -> _Plan:
     return _check_plan(mapped, search, "route", routing.places, lambda: routing.check(mapped.types))
 
 
+def _choice_plan(mapped: MappedRelation, row: SentTuple) -> _Plan:
+    routing = mapped.routing
+    assert routing is not None
+    return _check_plan(mapped, row, "choice", routing.places, lambda: routing.choice(mapped.types))
+
+
 def _check_plan(
     mapped: MappedRelation, row: SentTuple, name: str, places: tuple[int, ...], make: Callable[[], Statement]
 ) -> _Plan:
@@ -239,7 +257,7 @@ def _update_plan(
     keys = lookup.parameters(has_value)
     fixed = [at for at in mapped.always if at in sets and at not in moved]
     sets = [at for at in sets if at not in fixed]
-    where = lookup.where(has_value, len(sets) + 1)
+    where = _within(mapped, lookup.where(has_value, len(sets) + 1))
     names = [quoted(column.name) for column in mapped.sent.columns]
     numbers = {at: f"${number}" for number, at in enumerate(sets, 1)}
     texts = [f"{names[at]} = {numbers[at]}" for at in sets if at not in moved]
@@ -256,10 +274,14 @@ def _delete_plan(mapped: MappedRelation, lookup: Lookup, old: SentTuple) -> _Pla
     _checked(mapped, old)
     has_value = _has_value(old)
     keys = lookup.parameters(has_value)
-    where = lookup.where(has_value, 1)
+    where = _within(mapped, lookup.where(has_value, 1))
     sql = f"DELETE FROM {_own(mapped)} AS target {_row(mapped, lookup, where, 'USING')}"
     formats = _formats(bytes(old.kinds[at] for at in keys))
     return _Plan(Statement(sql, tuple(mapped.types[at] for at in keys)), formats, _none, _getter(keys), tuple(keys))
+
+
+def _within(mapped: MappedRelation, where: str) -> str:
+    return f"{where} AND {mapped.within}" if mapped.within else where
 
 
 def _row(mapped: MappedRelation, lookup: Lookup, where: str, joined: str, also: str = "") -> str:
@@ -269,7 +291,8 @@ def _row(mapped: MappedRelation, lookup: Lookup, where: str, joined: str, also: 
     first = f"FROM {_own(mapped)} WHERE {where} LIMIT 1 FOR UPDATE"
     if mapped.kind == PARTITIONED:
         places = f"(SELECT tableoid AS place, ctid AS line {first}) found"
-        return f"{joined} {places} WHERE target.tableoid = found.place AND target.ctid = found.line{also}"
+        limit = f" AND {mapped.within.replace('tableoid', 'target.tableoid', 1)}" if mapped.within else ""
+        return f"{joined} {places} WHERE target.tableoid = found.place AND target.ctid = found.line{limit}{also}"
     return f"WHERE target.ctid = (SELECT ctid {first}){also}"
 
 
