@@ -12,7 +12,7 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from headwater.apply.incoming.messages import (
@@ -42,6 +42,7 @@ from headwater.apply.progress.table_states import AllTables, AppliedTables
 from headwater.apply.refused.dead_letters import Place
 from headwater.apply.refused.set_aside import AppliedAgainError, SetAside, is_of_row, parted
 from headwater.apply.refused.skipping import Skipping
+from headwater.apply.serial.remote_transaction import RemoteTransaction, words_of_context
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
@@ -63,21 +64,6 @@ _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
 Missing = Callable[[MappedRelation, Update | Delete], None]
 """Is told of a row that was not there to be changed."""
-
-
-@dataclass(frozen=True)
-class RemoteTransaction:
-    """The source's transaction that is being applied.
-
-    Attributes:
-        xid: its own.
-        finish_lsn: START of its commit record, which messages name as where it is finished; None while it still runs.
-        time: of its commit, microseconds since 2000; None where that is not known.
-    """
-
-    xid: int
-    finish_lsn: int | None
-    time: int | None = None
 
 
 class SerialApplier:
@@ -569,14 +555,7 @@ class SerialApplier:
 
         def text() -> str:
             self._refused, self._refused_in = sent, remote
-            target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
-            place = f" in transaction {remote.xid}" if remote else ""
-            if remote and remote.finish_lsn is not None:
-                place += f", finished at {Lsn(remote.finish_lsn)}"
-            return (
-                f'processing remote data for replication origin "{origin.name}" during message type '
-                f'"{kind}"{target}{place}'
-            )
+            return words_of_context(origin.name, kind, mapped, remote)
 
         return text
 

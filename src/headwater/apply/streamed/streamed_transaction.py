@@ -12,7 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
-from headwater.apply.serial.serial_applier import RemoteTransaction, SerialApplier
+from headwater.apply.serial.remote_transaction import RemoteTransaction
+from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import ServerError
