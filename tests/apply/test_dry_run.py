@@ -13,9 +13,11 @@ import pytest
 
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.dry_run import Findings, dry_run
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.errors import ServerError
+from headwater.pg.lsn import Lsn
 from serving.service import backup_of
 
 TABLE = "CREATE TABLE s.t (id int PRIMARY KEY, n int, note text)"
@@ -101,6 +103,28 @@ def test_what_would_be_refused(pair: Pair) -> None:
     assert _run(request)[1][0].startswith(LINES[0][:60])
     pair.run(OURS, "DELETE FROM s.t WHERE id = 30", "ALTER TABLE s.t DROP CONSTRAINT t_n_check")
     assert _run(request)[1] == []
+
+
+def test_what_is_skipped(pair: Pair) -> None:
+    request = _begun(pair, TARGET, WORK[:3])
+    refused: list[str] = []
+    dry_run(request, refused.append)
+    (lsn,) = {line.partition("finished at ")[2].partition(":")[0] for line in refused}
+    before = _places(pair)
+    findings, lines = _run(replace(request, refusals=RefusalOptions(skip_lsn=int(Lsn.parse(lsn)))))
+    assert findings.refusals == 0
+    assert lines == [
+        f"logical replication {does} transaction at LSN {lsn}" for does in ("starts skipping", "completed skipping")
+    ]
+    assert _places(pair) == before
+
+
+def test_a_paused_table(pair: Pair) -> None:
+    request = _begun(pair, TARGET, WORK)
+    assert pair.apply(replace(request, end=pair.end(), refusals=RefusalOptions(pauses=True))) is None
+    pair.run(SOURCE, "INSERT INTO s.t VALUES (50, 500)")
+    findings, lines = _run(request)
+    assert (findings.transactions > 0, lines) == (True, [])
 
 
 BROKEN = {

@@ -8,7 +8,7 @@ Invariants: neither schema nor origin are made; all that was done is rolled back
 the end of each transaction.
 
 Known gaps: what sequences have given stays given. A transaction that is prepared comes when it is committed. Changes of
-tables that are being copied are passed over.
+tables that are being copied, or are paused, are passed over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, has_origin, origin_name, progress_of
 from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.run_states import read_run_state
 from headwater.apply.progress.subscriptions import State, read_subscription, read_tables
+from headwater.apply.refused.dead_letters import paused_tables
+from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.serial_applier import UNDO, SerialApplier
 from headwater.apply.streamed.parallel_origins import parallel_origins
 from headwater.apply.streamed.spool import Spool
@@ -95,27 +98,34 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
         connection, facts = open_target(request.target, f"headwater dry run {request.subscription}")
         stack.enter_context(connection)
         reached, left_out = _place(connection, request)
+        skipped = request.refusals.skip_lsn
+        if skipped is None:
+            skipped = read_run_state(connection, request.subscription).skip_lsn
         feed, end = _feed(stack, request, reached)
         as_owner = request.run_as_owner
         relations = RelationMap(
             connection, facts, run_as_owner=runs_as_owner_by_default(facts.major) if as_owner is None else as_owner
         )
         connection.rows("BEGIN")
-        run = _DryRun(_TrialApplier(connection, relations, left_out), request, report)
+        skipping = Skipping(request.subscription, skipped, report)
+        run = _DryRun(_TrialApplier(connection, relations, left_out, skipping), request, report)
         return run.follow(feed, end)
 
 
-def _place(connection: TargetConnection, request: ApplyRequest) -> tuple[int, frozenset[int]]:
-    """Return up to where the target has all, and the tables that are being copied, without changing anything."""
+def _place(connection: TargetConnection, request: ApplyRequest) -> tuple[int, frozenset[tuple[str, str]]]:
+    """Return up to where the target has all, and the tables that are being copied or paused; change nothing."""
     reached, name = 0, origin_name(request.subscription)
     origins = [Origin(name, 0)] if has_origin(connection, name) else []
     for origin in [*origins, *parallel_origins(connection, request.subscription)]:
         reached = max(reached, progress_of(connection, origin, flushed=False))
-    subscription = read_subscription(connection, request.subscription) if is_installed(connection) else None
-    if subscription is None:
+    if not is_installed(connection):
         return reached, frozenset()
-    tables = read_tables(connection, subscription)
-    return reached, frozenset(table.oid for table in tables if table.state not in (State.READY, State.SYNCDONE))
+    left_out = set(paused_tables(connection, request.subscription))
+    subscription = read_subscription(connection, request.subscription)
+    for table in read_tables(connection, subscription) if subscription else ():
+        if table.state not in (State.READY, State.SYNCDONE):
+            left_out.add((table.namespace, table.name))
+    return reached, frozenset(left_out)
 
 
 def _feed(stack: ExitStack, request: ApplyRequest, reached: int) -> tuple[Feed, int]:
@@ -156,15 +166,21 @@ class _TrialApplier(SerialApplier):
 
     Args:
         connection: the target's, in a transaction; relations: over it.
-        left_out: tables, by OID, whose changes are passed over.
+        left_out: tables, by schema and name, whose changes are passed over; skipping: the transaction that is.
 
     Attributes:
         is_careful: each change is tried by itself; refused: is told of what is refused then.
         missed: is told of rows that are not there.
     """
 
-    def __init__(self, connection: TargetConnection, relations: RelationMap, left_out: frozenset[int]) -> None:
-        super().__init__(connection, relations, Origin("dry run", 0), FlushPositions(0), self._miss)
+    def __init__(
+        self,
+        connection: TargetConnection,
+        relations: RelationMap,
+        left_out: frozenset[tuple[str, str]],
+        skipping: Skipping,
+    ) -> None:
+        super().__init__(connection, relations, Origin("dry run", 0), FlushPositions(0), self._miss, skipping=skipping)
         self._left_out, self.is_careful = left_out, False
         self.refused: Callable[[str, Message | None, TargetError], None] = lambda *_: None
         self.missed: Callable[[str, Message], None] = lambda *_: None
@@ -225,8 +241,10 @@ class _TrialApplier(SerialApplier):
         self.missed(self._table(message), message)
 
     def _opened(self, oid: int, kind: str) -> MappedRelation | None:
-        mapped = super()._opened(oid, kind)
-        return None if mapped is not None and mapped.oid in self._left_out else mapped
+        return None if self._name(oid) in self._left_out else super()._opened(oid, kind)
+
+    def _clear_skip(self, finish_lsn: int | None) -> None:
+        """Leave it to the run itself to take back what is to be skipped."""
 
     def _ensure_open(self) -> None:
         if not self._is_open:

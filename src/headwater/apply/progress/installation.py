@@ -101,14 +101,25 @@ def install(connection: TargetConnection) -> None:
         with transaction(connection):
             connection.rows(_LOCK)
             _bring_up(connection)
-    if (form := _form(connection)) != FORM:
-        text = f"the target's schema headwater is of form {form}, expected {FORM}"
-        raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
+    _check(_form(connection))
 
 
 def is_installed(connection: TargetConnection) -> bool:
-    """Tell whether the schema is there, in the form that is known here."""
-    return _form(connection) == FORM
+    """Tell whether the schema is there, in the form that is known here.
+
+    Raises:
+        TargetError: it is of a newer form.
+    """
+    form = _form(connection)
+    if form > FORM:
+        _check(form)
+    return form == FORM
+
+
+def _check(form: int) -> None:
+    if form != FORM:
+        text = f"the target's schema headwater is of form {form}, expected {FORM}"
+        raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
 
 
 def _form(connection: TargetConnection) -> int:
