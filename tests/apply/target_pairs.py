@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.table_sync.subscribing import subscribe
 from headwater.apply.target.session import open_target
@@ -106,6 +107,7 @@ class Pair:
         """Return a request to apply to :data:`OURS` all that there is."""
         address = SlotAddress(conninfo=self.place(SOURCE), slot=slot, publications=(publication,))
         asked: dict[str, Any] = {"target": self.place(OURS), "end": self.end(), "disables_on_error": True} | options
+        asked.setdefault("refusals", RefusalOptions(enables=True))
         asked["copies_data"] = False
         return ApplyRequest(slot=address, subscription=slot, **asked)
 
