@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.table_sync.subscribing import subscribe
 from headwater.apply.target.session import open_target
@@ -35,8 +36,12 @@ LIMITS_ORIGINS = 18
 """From this major on the number of origins is not that of slots."""
 DISABLES = 15
 """From this major on a subscription can be disabled by its first error."""
+NAMES_TRANSACTION = 15
+"""From this major on a context names the transaction, and where it is finished."""
 
 _ENTRY = re.compile(r"^logical replication (?:apply )?worker\|(\w{5})\|(\w+):  (.*)$")
+_ABOUT = re.compile(r'processing remote data for replication origin "[^"]*"(.*)')
+_ZEROS = re.compile(r"(?<=\b[0-9A-F])/0+(?=[0-9A-F])")
 _COLUMN = re.compile(r'target relation "([^"]*)"(?: column "([^"]*)")?')
 
 
@@ -46,12 +51,14 @@ class Refusal:
 
     Attributes:
         sqlstate, message, detail: the server's; column: that its context names, if any.
+        context: the last part of it, without the origin's name; empty where majors word it differently.
     """
 
     sqlstate: str
     message: str
     detail: str | None
     column: str | None
+    context: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,7 @@ class Pair:
         """Return a request to apply to :data:`OURS` all that there is."""
         address = SlotAddress(conninfo=self.place(SOURCE), slot=slot, publications=(publication,))
         asked: dict[str, Any] = {"target": self.place(OURS), "end": self.end(), "disables_on_error": True} | options
+        asked.setdefault("refusals", RefusalOptions(enables=True))
         asked["copies_data"] = False
         return ApplyRequest(slot=address, subscription=slot, **asked)
 
@@ -151,7 +159,10 @@ class Pair:
         except ServerError as error:
             context = error.context if isinstance(error, TargetError) else None
             detail = error.detail if isinstance(error, TargetError) else None
-            return Refusal(str(error.sqlstate), error.message, detail, _column(context or ""))
+            major = self.server.programs.major
+            return Refusal(
+                str(error.sqlstate), error.message, detail, _column(context or ""), _about(context or "", major)
+            )
         return None
 
     def stock(self, slot: str, publication: str, later: Sequence[str], binary: bool = False) -> Refusal | None:
@@ -171,7 +182,8 @@ class Pair:
         refusals: list[Refusal] = []
 
         def is_done() -> bool:
-            refusals[:] = _refusals(self.server.log_file.read_bytes()[begin:].decode(errors="replace"))
+            log = self.server.log_file.read_bytes()[begin:].decode(errors="replace")
+            refusals[:] = _refusals(log, self.server.programs.major)
             return bool(refusals) or self.run(SOURCE, reached) == [(True,)]
 
         wait_until(is_done)
@@ -193,18 +205,18 @@ class Pair:
 
 
 @contextmanager
-def pair_of(major: int) -> Iterator[Pair]:
-    """Start the server of a major."""
+def pair_of(major: int, **settings: str) -> Iterator[Pair]:
+    """Start the server of a major, with more settings."""
     programs = programs_of(major, plugin="test_decoding")
     more = {"max_active_replication_origins": "60"} if major >= LIMITS_ORIGINS else {}
-    with EmbeddedPostgres(programs, settings={**SETTINGS, **more}, autovacuum=False) as server:
+    with EmbeddedPostgres(programs, settings={**SETTINGS, **more, **settings}, autovacuum=False) as server:
         pair = Pair(server)
         for database in (STOCK, OURS):
             pair.run(SOURCE, f"CREATE DATABASE {database}")
         yield pair
 
 
-def _refusals(log: str) -> list[Refusal]:
+def _refusals(log: str, major: int) -> list[Refusal]:
     """Read the errors of apply workers in a server's log, each with all its lines."""
     refusals = []
     entries = re.split(r"\n(?!\t)", log)
@@ -213,7 +225,8 @@ def _refusals(log: str) -> list[Refusal]:
         if match is None or match[2] != "ERROR":
             continue
         parts = _parts(entries[at + 1 :])
-        refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(parts.get("CONTEXT", ""))))
+        context = parts.get("CONTEXT", "")
+        refusals.append(Refusal(match[1], match[3], parts.get("DETAIL"), _column(context), _about(context, major)))
     return refusals
 
 
@@ -232,3 +245,14 @@ def _column(context: str) -> str | None:
     """Return the column that a context names."""
     match = _COLUMN.search(context)
     return match[2] if match else None
+
+
+def _about(context: str, major: int) -> str:
+    """Return what a context says of the change, without the origin's name."""
+    match = _ABOUT.search(context) if major >= NAMES_TRANSACTION else None
+    return short_lsns(match[1]) if match else ""
+
+
+def short_lsns(text: str) -> str:
+    """Write LSNs as servers before 19 do."""
+    return _ZEROS.sub("/", text)

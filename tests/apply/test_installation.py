@@ -39,13 +39,13 @@ def test_a_schema_of_an_older_form_gets_what_it_lacks() -> None:
                 OURS,
                 "CREATE PUBLICATION everything FOR ALL TABLES",
                 "ALTER TABLE headwater.form REPLICA IDENTITY DEFAULT",
-                "DROP TABLE headwater.subscription_parameter, headwater.pending_statement",
-                "ALTER TABLE headwater.subscription DROP COLUMN subenabled",
+                "DROP TABLE headwater.subscription_parameter, headwater.pending_statement, headwater.subscription_run",
                 "TRUNCATE headwater.form",
                 "INSERT INTO headwater.form VALUES (1)",
             )
             install(connection)
             install(connection)
         assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]
-        assert pair.run(OURS, "SELECT subenabled FROM headwater.subscription, headwater.subscription_parameter") == []
+        assert pair.run(OURS, "SELECT subenabled FROM headwater.subscription_run") == []
+        assert pair.run(OURS, "SELECT count(*) FROM headwater.subscription_parameter") == [(0,)]
         assert pair.run(OURS, "SELECT count(*) FROM headwater.pending_statement") == [(0,)]

@@ -136,7 +136,8 @@ def test_rows_that_the_target_refuses(pair: tuple[EmbeddedPostgres, EmbeddedPost
     messages = fails(publisher, target, *flags)
     assert 'new row for relation "t" violates check constraint "t_id_check"' in messages
     run(target, "ALTER TABLE t DROP CONSTRAINT t_id_check")
-    apply_until_now(publisher, target, *flags)
+    assert 'subscription "headwater" is disabled since ' in fails(publisher, target, *flags, status=2)
+    apply_until_now(publisher, target, "--enable", *flags)
     sees_all(publisher, target)
     assert leftovers(publisher, target) == []
 
@@ -216,12 +217,12 @@ def test_a_slot_that_is_lost_is_not_made_anew(pair: tuple[EmbeddedPostgres, Embe
     assert 'replication slot "headwater" does not exist' in fails(publisher, target)
 
 
-def fails(publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str) -> str:
+def fails(publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str, status: int = 1) -> str:
     """Run the command, which fails, and return what it says."""
     words = arguments(address(publisher), target, "--disable-on-error", *flags)
     command = [sys.executable, "-m", "headwater.cli.main", *words]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
+    assert result.returncode == status, result.stderr
     return result.stderr
 
 

@@ -35,8 +35,8 @@ ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "wals
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender/backups"]
 ROOMS += ["walsender", "walsender/catalog_layer"]
-ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/serial", "apply/batches", "apply/streamed"]
-ROOMS += ["apply/table_sync", "apply", "apply/launcher"]
+ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/refused", "apply/serial", "apply/batches"]
+ROOMS += ["apply/streamed", "apply/table_sync", "apply", "apply/launcher"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
@@ -23,10 +24,15 @@ from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.progress.applied_counts import AppliedCounts
+from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import SubscribedTable, Subscription
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.put_back import PutBack
+from headwater.apply.refused.run_control import RunControl
+from headwater.apply.refused.set_aside import AppliedAgainError, SetAside
+from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.definition_changes import DefinitionChanges, HeldTableError
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
@@ -79,9 +85,12 @@ class ApplyWorker:
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
         self._request, self._failed, self._say = request, failed, say
         self._copies = SyncPool(request, failed, say)
-        self._is_ending = self._has_subscribed = False
         self._definitions: DefinitionChanges | None = None
         self._connection: TargetConnection
+        self._control = RunControl(request, say)
+        self._skipping = Skipping(request.subscription, 0)
+        self._aside = SetAside(request.subscription, request.refusals, say)
+        self._is_ending = self._has_subscribed = self._has_put_back = False
         self.durable = 0
         self.batches = BatchCounts()
         self.counts, self.lag = AppliedCounts(), LagTracker()
@@ -131,8 +140,9 @@ class ApplyWorker:
             try:
                 if self._session():
                     return
-            except MappingChangedError:
-                # It is applied to the tables as they are now, from the last transaction that the target has.
+            except (MappingChangedError, AppliedAgainError):
+                # It is applied to the tables as they are now, from the last transaction that the target has; or with
+                # what sets single rows aside.
                 changed = time.monotonic()
             except HeldTableError as error:
                 self._failed(error)
@@ -144,9 +154,17 @@ class ApplyWorker:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
                 if self._request.disables_on_error:
+                    self._disable(error)
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _disable(self, error: HeadwaterError) -> None:
+        if isinstance(error, ServerError):
+            try:
+                self._control.failed(error)
+            except ServerError as other:
+                self._failed(other)
 
     def _is_end(self, error: HeadwaterError) -> bool:
         """Tell whether it is told to end, and an error that comes of it, or would be tried again, is none."""
@@ -166,6 +184,7 @@ class ApplyWorker:
             connection.ends = lambda: self._is_ending
             self._connection = connection
             self.counts.sessions += 1
+            self._control.begin(connection)
             if self._request.wal is not None:
                 return self._from_wal(stack, connection, facts, self._request)
             return self._from_slot(stack, connection, facts, self._request)
@@ -181,7 +200,7 @@ class ApplyWorker:
         if request.copies_data or follows_ddl or is_subscribed(connection, request.subscription):
             subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
             self._has_subscribed = True
-        origin, reached = self._origin(connection)
+        origin, reached = self._origin(connection, facts)
         feed = stack.enter_context(WalFeed(request.wal, reached))
         positions = FlushPositions(reached)
         if subscription is None:
@@ -216,19 +235,27 @@ class ApplyWorker:
         two_phase = is_two_phase(connection, subscription, request)
         streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
-        origin, reached = self._origin(connection)
+        origin, reached = self._origin(connection, facts)
         feed = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
         positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, feed.start)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
 
-    def _origin(self, connection: TargetConnection) -> tuple[Origin, int]:
+    def _origin(self, connection: TargetConnection, facts: TargetFacts) -> tuple[Origin, int]:
         """Take the origin over, and return it with how far the target is."""
         subscription = self._request.subscription
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
-        return origin, furthest(connection, origin, subscription)
+        reached = furthest(connection, origin, subscription)
+        self._skipping = self._control.skipping(connection, reached)
+        if is_installed(connection):
+            if not self._has_put_back and self._request.refusals.puts_back:
+                relations = partial(self._relations, connection, facts)
+                PutBack(connection, relations, origin, subscription, self._say).run(self._request.refusals)
+                self._has_put_back = True
+            self._aside.begin(connection)
+        return origin, reached
 
     def _applier(
         self,
@@ -242,15 +269,27 @@ class ApplyWorker:
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
         missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
-        serial = SerialApplier(connection, relations, origin, positions, missing, tables, self._definitions)
+        skipping, aside = self._skipping, self._aside
+        serial = SerialApplier(
+            *(connection, relations, origin, positions, missing, tables),
+            definitions=self._definitions,
+            skipping=skipping,
+            aside=aside,
+        )
         sessions = None
         if streaming == "parallel":
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
             self._sessions = stack.enter_context(sessions)
         states = self._copies.states
-        bulk = BulkTables(connection, relations, tables, serial.flush)
-        folded = bulk if request.folds else None
-        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready, folded)
+        bulk = BulkTables(connection, relations, tables, serial.flush, serial.is_set_aside)
+        streams = StreamedApplier(
+            serial,
+            self._scratch,
+            origin.number,
+            sessions,
+            lambda: states.are_ready and not skipping.is_set and aside.may_run_ahead,
+            bulk if request.folds else None,
+        )
         stack.enter_context(streams)
         ahead = stack.enter_context(FoldsAhead())
         return BatchApplier(

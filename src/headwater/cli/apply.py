@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from headwater.cli.config_file import FILE_IS_READ, SUBSCRIPTIONS, ConfigFile, Values, config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags, value_of
-from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, SourceFlags
+from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, RefusalFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headwater.remote_slots.slot_address import SlotAddress
 
 
-OF_ALL = ("config", "directory", "max-connections", "http", "subscription", "refresh")
+OF_ALL = ("config", "directory", "max-connections", "http", "subscription", "refresh", "dry-run")
 """Flags that a table of one subscription does not have."""
 
 
@@ -179,9 +179,7 @@ class ApplyFlags:
     )
     tasks: EngineFlags = from_flags(EngineFlags)
     definitions: DefinitionFlags = from_flags(DefinitionFlags)
-    disables_on_error: bool = from_flag(
-        "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
-    )
+    refusals: RefusalFlags = from_flags(RefusalFlags)
     launch: LaunchFlags = from_flags(LaunchFlags)
     run_as_owner: str | None = from_flag(
         "--run-as-owner",
@@ -192,7 +190,7 @@ class ApplyFlags:
 
 
 @command("apply", ApplyFlags)
-def apply_command(flags: ApplyFlags) -> None:
+def apply_command(flags: ApplyFlags) -> int | None:
     """Apply what a publisher sends to the tables of a PostgreSQL server, as a subscription does.
 
     Goes on until it is interrupted; a lost connection is tried again. How far it is the target keeps, in a replication
@@ -207,7 +205,7 @@ def apply_command(flags: ApplyFlags) -> None:
     context = click.get_current_context()
     if (launched := launched_run()) is not None:
         run_launched(launched, lambda parameters: request_with(launched.order["values"], parameters))
-        return
+        return None
     values = {name: value for name, value in context.params.items() if name != "config"}
     if flags.launch.config is not None and (file := apply_file(flags.launch.config)).subscriptions:
         own = context.get_parameter_source("subscription")
@@ -215,13 +213,16 @@ def apply_command(flags: ApplyFlags) -> None:
             if flags.refreshes:
                 raise UsageError("--refresh is of one subscription", hint="--subscription names it")
             run_launcher(lambda: launch_of(context, apply_file(file.path)), launch_of(context, file))
-            return
+            return None
         launch_of(context, file)
         values = values_of(context, file, flags.subscription)
+    if flags.refusals.is_dry:
+        return _run_dry(request_with(values))
     if flags.refreshes:
         refresh_now(request_with(values), saying())
     else:
         run_alone(lambda parameters: request_with(values, parameters), flags.launch.http)
+    return None
 
 
 def apply_file(path: str) -> ConfigFile:
@@ -299,7 +300,7 @@ def values_of(context: click.Context, file: ConfigFile, name: str | None) -> Val
 NOT_SET = frozenset(
     ("from", "to", "subscription", "slot", "slots", "create-slot", "two-phase", "refresh", "end", "config", "directory")
     + ("max-connections", "http", "wal", "timeline", "storage-option", "catalog", "database", "server-version")
-    + ("engine", "master", "scratch")
+    + ("engine", "master", "scratch", "enable", "skip-lsn", "retry-dead-letters", "resume-tables", "dry-run")
 )
 """Flags that are no parameters of a subscription's which can be set: places, and what holds for a process."""
 
@@ -371,7 +372,8 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         synchronous_commit=flags.synchronous_commit,
         end=None if flags.end is None else int(Lsn.parse(flags.end)),
         retry_seconds=flags.retry_seconds,
-        disables_on_error=flags.disables_on_error,
+        disables_on_error=flags.refusals.disables_on_error,
+        refusals=flags.refusals.options(),
         batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
         copies_data=flags.copies_data,
@@ -380,6 +382,19 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         range_blocks=flags.range_blocks,
         definitions=flags.definitions.request(),
     )
+
+
+def _run_dry(request: ApplyRequest) -> int:
+    """Print what would be refused, and return the exit status."""
+    from headwater.apply.dry_run import dry_run
+    from headwater.pg.lsn import Lsn
+
+    findings = dry_run(request, click.echo)
+    click.echo(
+        f"{findings.transactions} transactions up to {Lsn(findings.reached)}: {findings.refusals} changes refused, "
+        f"{findings.conflicts} of rows that are not there"
+    )
+    return 3 if findings.refusals or findings.conflicts else 0
 
 
 def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:

@@ -1,6 +1,7 @@
 """The command ``headwater`` (``headwater --help`` is the reference).
 
-Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage, 3 done but for tables that are paused.
+Exit status 0 done, 1 failed with one line ``headwater: ...``, 2 bad usage, 3 done but for tables that are paused,
+or for what a dry run of ``apply`` has found.
 Tracebacks are shown where the environment variable ``HEADWATER_TRACEBACK`` is set. A warning is a line of standard
 error, ``headwater: warning: ...``. A signal ends it cleanly (:mod:`headwater.cli.process.signals`).
 """

@@ -16,6 +16,7 @@ from headwater.pg.lsn import Lsn
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.apply.incoming.refusal_options import RefusalOptions
     from headwater.apply.incoming.requests import DefinitionRequest
     from headwater.jobs.engine import Engine
     from headwater.jobs.outcome import Progress
@@ -306,3 +307,67 @@ def storage_pairs(values: Sequence[str]) -> Pairs:
         if value.find("=") < 1:
             raise UsageError("invalid value for --storage-option, expected NAME=VALUE")
     return pairs(values, "--storage-option")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalFlags:
+    """The flags for what the target refuses."""
+
+    disables_on_error: bool = from_flag(
+        "--disable-on-error",
+        is_flag=True,
+        help="Disable the subscription at the first error, as the target keeps it, and end; do not try again.",
+    )
+    enables: bool = from_flag("--enable", is_flag=True, help="Enable a subscription that an error has disabled.")
+    skip_lsn: str | None = from_flag(
+        "--skip-lsn",
+        metavar="LSN",
+        help="Skip the transaction that is finished there, as its error names it; none takes that back.",
+    )
+
+    dead_letters: Sequence[str] = from_flag(
+        "--dead-letters",
+        multiple=True,
+        metavar="PATTERN",
+        help="A row of such a table that the target refuses goes to headwater.dead_letters there, and all else goes "
+        "on; *.* for all tables.",
+    )
+    retries: bool = from_flag("--retry-dead-letters", is_flag=True, help="Try to apply dead letters first.")
+    pauses: bool = from_flag(
+        "--pause-on-error",
+        is_flag=True,
+        help="Pause a table whose row the target refuses: its changes are kept on the target, others go on.",
+    )
+    resumes: Sequence[str] = from_flag(
+        "--resume-tables",
+        multiple=True,
+        metavar="PATTERN",
+        help="Apply what was kept of such paused tables first, and let them go on.",
+    )
+
+    is_dry: bool = from_flag(
+        "--dry-run",
+        is_flag=True,
+        help="Apply what there is and roll it back; report what would be refused. Exit status 3 if there was any.",
+    )
+
+    def options(self) -> RefusalOptions:
+        """Return the choice.
+
+        Raises:
+            HeadwaterError: it is not an LSN.
+        """
+        from headwater.apply.incoming.refusal_options import RefusalOptions
+        from headwater.pg.lsn import Lsn
+
+        skip = (
+            None if self.skip_lsn is None else 0 if self.skip_lsn.lower() == "none" else int(Lsn.parse(self.skip_lsn))
+        )
+        return RefusalOptions(
+            enables=self.enables,
+            skip_lsn=skip,
+            dead_letters=tuple(self.dead_letters),
+            retries=self.retries,
+            pauses=self.pauses,
+            resumes=tuple(self.resumes),
+        )

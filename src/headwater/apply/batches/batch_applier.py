@@ -72,6 +72,10 @@ class OneByOne(Protocol):
     def has_open(self) -> bool:
         """Whether a transaction runs ahead of its end, or waits for it."""
 
+    @property
+    def comes_apart(self) -> bool:
+        """Whether transactions have to come one by one."""
+
     def apply_all(self, messages: Messages) -> None:
         """Apply messages."""
 
@@ -190,7 +194,8 @@ class BatchApplier:
             messages = messages.part(count, len(messages.kind))
 
     def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
-        return is_foldable and run.changes >= FEW_CHANGES and not self._serial.has_open
+        serial = self._serial
+        return is_foldable and run.changes >= FEW_CHANGES and not serial.has_open and not serial.comes_apart
 
     def _pass_over_known(self, messages: Messages) -> None:
         """Take announcements of what is known for nothing, up to the first that tells something new of the relation."""

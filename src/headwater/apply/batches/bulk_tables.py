@@ -28,6 +28,7 @@ class BulkTables:
         connection: the target's; relations: the source's relations, and tables for them.
         applied: says of which tables changes are applied.
         flush: has all applied that was sent, before the target is asked about a table.
+        is_set_aside: tells whether changes of a table are kept for later.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class BulkTables:
         relations: RelationMap,
         applied: AppliedTables,
         flush: Callable[[], None],
+        is_set_aside: Callable[[MappedRelation], bool] = lambda _: False,
     ) -> None:
+        self._is_set_aside = is_set_aside
         self._connection, self._relations, self._applied, self._flush = connection, relations, applied, flush
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
         self._turns = 0
@@ -59,7 +62,8 @@ class BulkTables:
         if known is None or known[0] is not mapped:
             self._flush()
             known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
-        is_fit = self._rests.get(oid, 0) <= self._turns and self._applied.is_ready(mapped.oid)
+        is_fit = self._rests.get(oid, 0) <= self._turns and not self._is_set_aside(mapped)
+        is_fit = is_fit and self._applied.is_ready(mapped.oid)
         return known[1] if is_fit else None
 
     def of(self, messages: Messages) -> dict[int, BulkTable]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.apply.incoming.limits import WorkerLimits
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
 from headwater.remote_slots.slot_address import SlotAddress
@@ -88,7 +89,8 @@ class ApplyRequest:
         synchronous_commit: of the sessions on the target.
         end: LSN of the source behind whose transactions it ends; None to go on.
         retry_seconds: how long to wait at least between two attempts, ``wal_retrieve_retry_interval``.
-        disables_on_error: it ends at the first error, instead of trying again.
+        disables_on_error: it ends at the first error, and is disabled, instead of trying again.
+        refusals: what becomes of changes that the target refuses.
         run_as_owner: changes are applied as the session's role, rather than as the owner of each table; None for what a
             subscription of the target's major does.
         batches: transactions are applied several at a time, where that comes to the same.
@@ -112,6 +114,7 @@ class ApplyRequest:
     end: int | None = None
     retry_seconds: float = 5.0
     disables_on_error: bool = False
+    refusals: RefusalOptions = field(default_factory=RefusalOptions)
     run_as_owner: bool | None = None
     batches: bool = True
     copies_data: bool = True

@@ -102,6 +102,11 @@ class WalFeed:
         self._thread.join()
         self._block.close()
 
+    @property
+    def end(self) -> int:
+        """LSN at which the WAL ends now."""
+        return self._cluster.end()[1]
+
     def take(self, seconds: float, most_bytes: int = MOST_BYTES) -> Piece:
         """Take what has come; wait for some time until there is anything.
 

@@ -23,6 +23,7 @@ from headwater.apply.progress.origins import (
     origin_name,
     use_origin,
 )
+from headwater.apply.progress.run_states import forget
 from headwater.apply.progress.standing import missing, read_standing, set_enabled, set_parameters
 from headwater.apply.progress.subscriptions import Subscription, read_subscription, remove_subscription
 from headwater.apply.streamed.parallel_origins import drop_parallel_origins
@@ -173,6 +174,7 @@ def _drop(
 ) -> None:
     """Drop all in one transaction of the target; slots go last, as they do not come back."""
     with transaction(connection):
+        forget(connection, request.subscription)
         if subscription is not None:
             remove_subscription(connection, subscription)
             for name in list_origins(connection, subscription.sync_prefix):

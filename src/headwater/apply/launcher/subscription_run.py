@@ -95,7 +95,8 @@ class SubscriptionRun:
             self._standing = read_standing(connection, self.name)
         self._has_stood = self._standing.is_there
         self._is_restarting = False
-        if not self._standing.is_enabled:
+        may_enable = is_first and self._request.refusals.enables
+        if not self._standing.is_enabled and not may_enable:
             self._end = End.DISABLED
             why = "the subscription was disabled during startup" if is_first else "the subscription was disabled"
             self._say(f'logical replication worker for subscription "{self.name}" will not start because {why}')

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headwater.apply.progress import run_states
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import TargetError
 
 DDL = (
-    "ALTER TABLE headwater.subscription ADD COLUMN IF NOT EXISTS subenabled bool NOT NULL DEFAULT true",
     """
     CREATE TABLE IF NOT EXISTS headwater.subscription_parameter (
         srsubid int4 NOT NULL REFERENCES headwater.subscription ON DELETE CASCADE,
@@ -29,15 +29,14 @@ DDL = (
 
 # Both by one look: what is set may change between two.
 _READ = """
-SELECT s.subenabled, p.name, p.number, p.value
-FROM headwater.subscription s LEFT JOIN (
+SELECT coalesce(r.subenabled, true), p.name, p.number, p.value
+FROM headwater.subscription s LEFT JOIN headwater.subscription_run r USING (subname) LEFT JOIN (
     SELECT srsubid, name, number, value
     FROM headwater.subscription_parameter, pg_catalog.unnest(setting) WITH ORDINALITY AS u (value, number)
 ) p ON p.srsubid = s.subid
 WHERE s.subname = $1 ORDER BY p.name, p.number
 """
 _IS_THERE = "SELECT pg_catalog.to_regclass('headwater.subscription_parameter') IS NOT NULL"
-_ENABLE = "UPDATE headwater.subscription SET subenabled = $2::bool WHERE subname = $1 RETURNING subid"
 _NAMED = "SELECT subid FROM headwater.subscription WHERE subname = $1 FOR UPDATE"
 _RESET = "DELETE FROM headwater.subscription_parameter WHERE srsubid = $1::int4 AND name = $2"
 _SET = """
@@ -95,8 +94,9 @@ def set_enabled(connection: TargetConnection, subscription: str, *, is_enabled: 
     Raises:
         TargetError: there is none of that name.
     """
-    if not connection.rows(_ENABLE, (subscription, "t" if is_enabled else "f")):
+    if not connection.rows(_NAMED, (subscription,)):
         raise missing(subscription)
+    (run_states.enable if is_enabled else run_states.disable)(connection, subscription)
 
 
 def set_parameters(

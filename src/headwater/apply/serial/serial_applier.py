@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Protocol
 
 from headwater.apply.incoming.messages import (
@@ -29,22 +29,28 @@ from headwater.apply.incoming.messages import (
     Prepare,
     Relation,
     RollbackPrepared,
+    SentTuple,
     Truncate,
     Type,
     Update,
     read_message,
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
+from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.refused.dead_letters import Place
+from headwater.apply.refused.set_aside import AppliedAgainError, SetAside, is_of_row, parted
+from headwater.apply.refused.skipping import Skipping
+from headwater.apply.serial.remote_transaction import RemoteTransaction, words_of_context
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
-from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker, name_grant
+from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.relations import MappedRelation, in_leaf
 from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import delete, guard, insert, truncate, update
+from headwater.apply.target.statements import checks, choice, delete, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
@@ -53,7 +59,9 @@ MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
-_SAVEPOINT, _RELEASE, _ROLLBACK_TO = (
+_SAVEPOINT, _RELEASE = Bound(Statement("SAVEPOINT headwater_row")), Bound(Statement("RELEASE SAVEPOINT headwater_row"))
+UNDO = "ROLLBACK TO SAVEPOINT headwater_row"
+_BEGIN_RUN, _END_RUN, _UNDO_RUN = (
     Bound(Statement(f"{command} headwater_run")) for command in ("SAVEPOINT", "RELEASE", "ROLLBACK TO")
 )
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
@@ -76,19 +84,6 @@ class Definitions(Protocol):
         """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
 
 
-@dataclass(frozen=True)
-class RemoteTransaction:
-    """The source's transaction that is being applied.
-
-    Attributes:
-        xid: its own.
-        finish_lsn: START of its commit record, which messages name as where it is finished; None while it still runs.
-    """
-
-    xid: int
-    finish_lsn: int | None
-
-
 class SerialApplier:
     """The applier.
 
@@ -100,6 +95,8 @@ class SerialApplier:
         missing: is told of rows that are not there.
         tables: says of which tables changes are applied.
         definitions: takes the DDL that comes among the changes; None to pass over it.
+        skipping: says which transaction is skipped.
+        aside: says which changes are set aside.
     """
 
     def __init__(
@@ -111,7 +108,13 @@ class SerialApplier:
         missing: Missing = lambda *_: None,
         tables: AppliedTables | None = None,
         definitions: Definitions | None = None,
+        skipping: Skipping | None = None,
+        aside: SetAside | None = None,
     ) -> None:
+        self._aside = aside or SetAside("", RefusalOptions())
+        self._is_guarded, self._number = False, 0
+        self._refused_in: RemoteTransaction | None = None
+        self._skipping = skipping or Skipping("", 0)
         self._connection, self._relations, self._origin = connection, relations, origin
         self._positions, self._missing = positions, missing
         self._tables, self._definitions = tables or AllTables(), definitions
@@ -119,8 +122,17 @@ class SerialApplier:
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
         self._role: str | None = None
-        self._refused: tuple[MappedRelation, Bound] | None = None
+        self._refused: SentChange | None = None
         self._statements = 0
+
+    @property
+    def comes_apart(self) -> bool:
+        """Whether transactions have to come one by one, as one of them may be skipped."""
+        return self._skipping.is_set or self._aside.comes_apart
+
+    def is_set_aside(self, mapped: MappedRelation) -> bool:
+        """Tell whether a table's changes are kept for later, as it is paused."""
+        return self._aside.is_paused((mapped.namespace, mapped.name))
 
     @property
     def is_inside(self) -> bool:
@@ -142,7 +154,7 @@ class SerialApplier:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
-        handler(self, message)
+        self.change(message)
 
     def flush(self) -> None:
         """Wait until all that was sent is applied.
@@ -163,9 +175,20 @@ class SerialApplier:
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
         if self._refused is not None:
-            in_words_of_worker(error, *self._refused)
+            in_words_of_worker(self._connection, error, self._refused, UNDO if self._is_guarded else "ROLLBACK")
+        if self._is_guarded:
+            return error
         name_grant(error)
-        return changed_meanwhile(self._connection, self._relations, error)
+        sent, remote = self._refused, self._refused_in
+        judged = changed_meanwhile(self._connection, self._relations, error)
+        if judged is error and sent is not None and remote is not None:
+            name = (sent.mapped.namespace, sent.mapped.name)
+            if self._aside.applies_again(name, remote.finish_lsn, error):
+                return AppliedAgainError(error.message, sqlstate=error.sqlstate, context=error.context)
+        return judged
+
+    def _has_refused_row(self) -> bool:
+        return self._refused is not None
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
@@ -182,7 +205,69 @@ class SerialApplier:
         Raises:
             TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
         """
+        if type(message) in _CHANGES:
+            self._number += 1
+            if not self._aside.is_idle and not self._skipping.is_skipping:
+                assert isinstance(message, Insert | Update | Delete | Truncate)
+                self._set_aside(message)
+                return
         _HANDLERS[type(message)](self, message)
+
+    def _set_aside(self, message: Insert | Update | Delete | Truncate) -> None:
+        """Apply a change, unless it is kept for a paused table, or refused and put aside."""
+        if isinstance(message, Truncate):
+            paused = {oid for oid in message.oids if self._aside.is_paused(self._name(oid))}
+            for oid in message.oids:
+                if oid in paused:
+                    self._keep(oid, replace(message, oids=(oid,)))
+            if (left := parted(message, paused)) is not None:
+                self._truncate(left)
+        elif self._aside.is_paused(name := self._name(message.oid)):
+            self._keep(message.oid, message)
+        elif self._aside.is_careful(name):
+            self._carefully(message)
+        else:
+            _HANDLERS[type(message)](self, message)
+
+    def _name(self, oid: int) -> tuple[str, str]:
+        sent = self._relations.sent(oid)
+        return ("", "") if sent is None else (sent.namespace, sent.name)
+
+    def _keep(self, oid: int, message: Insert | Update | Delete | Truncate, error: TargetError | None = None) -> None:
+        """Put a change aside, in the transaction that it is left out of."""
+        relation, remote = self._relations.sent(oid), self._required()
+        assert relation is not None
+        place = Place(remote.xid, remote.finish_lsn or 0, self._number, remote.time)
+        self._ensure_open()
+        self._as(None)
+        if error is None or isinstance(message, Truncate):
+            letters = self._aside.keep(relation, message, place)
+        else:
+            letters = self._aside.put(relation, message, place, error)
+        for letter in letters:
+            self._send(letter)
+
+    def _carefully(self, message: Insert | Update | Delete) -> None:
+        """Apply a change by itself; if the row is refused, it is put aside."""
+        if self._opened(message.oid, type(message).__name__.upper()) is None:
+            return
+        self.flush()
+        role, self._refused, self._is_guarded = self._role, None, True
+        self._send(_SAVEPOINT)
+        try:
+            _HANDLERS[type(message)](self, message)
+            self._send(_RELEASE)
+            self.flush()
+        except TargetError as error:
+            self._is_guarded = False
+            if not (self._has_refused_row() and is_of_row(error)):
+                raise changed_meanwhile(self._connection, self._relations, error) from None
+            self._connection.rows(UNDO)
+            self._connection.rows(_RELEASE.statement.sql)
+            self._role = role
+            self._keep(message.oid, message, error)
+        finally:
+            self._is_guarded = False
 
     def command(self, sql: str, kind: str) -> None:
         """Send a command of the transaction's, such as SAVEPOINT; the transaction begins with it.
@@ -217,14 +302,14 @@ class SerialApplier:
         self._ensure_open()
         self._as(None)
         self.flush()
-        self._connection.send(_SAVEPOINT)
+        self._connection.send(_BEGIN_RUN)
         try:
             is_done = send(self._connection)
         except TargetError:
             is_done = False
             with suppress(TargetError):
                 self.flush()
-        for command in (_RELEASE,) if is_done else (_ROLLBACK_TO, _RELEASE):
+        for command in (_END_RUN,) if is_done else (_UNDO_RUN, _END_RUN):
             self._connection.send(command)
         self.flush()
         return is_done
@@ -235,11 +320,20 @@ class SerialApplier:
         Args:
             end_lsn, time: of the source's commit record; kind: of the message.
         """
+        if self._skipping.completes():
+            self._ensure_open()
         if self._is_open:
+            self._clear_skip(self._required().finish_lsn)
             self._end(end_lsn, time, _COMMIT, kind)
         else:
             self._positions.passed(end_lsn)
         self._remote = None
+
+    def _clear_skip(self, finish_lsn: int | None) -> None:
+        """Take back what is to be skipped, as a transaction ends."""
+        if self._skipping.is_set and finish_lsn and (clear := self._skipping.clear(finish_lsn)):
+            self._as(None)
+            self._send(*clear)
 
     def prepare(self, xid: int, end_lsn: int, time: int, kind: str) -> None:
         """Prepare the transaction.
@@ -250,7 +344,17 @@ class SerialApplier:
         # An empty one is prepared, too: COMMIT PREPARED will ask for it.
         self._ensure_open()
         self._end(end_lsn, time, _transaction_command("PREPARE TRANSACTION", self._gid(xid)), kind)
+        self._skipping.completes()
+        self._clear_skip_apart(self._required().finish_lsn)
         self._remote = None
+
+    def _clear_skip_apart(self, finish_lsn: int | None) -> None:
+        """Take it back by itself, as what is prepared may be rolled back."""
+        if self._skipping.is_set:
+            self.flush()
+            self._send(_BEGIN)
+            self._clear_skip(finish_lsn)
+            self._send(_COMMIT)
 
     def rollback(self) -> None:
         """Roll the transaction back, and wait until that is done.
@@ -264,15 +368,18 @@ class SerialApplier:
         self._role = None
         self._used.clear()
         self._remote = None
+        self._skipping.is_skipping = False
         self.flush()
 
     def _begin(self, message: Begin) -> None:
-        self._begins(RemoteTransaction(message.xid, message.final_lsn))
+        self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
-        self._remote = remote
+        self._remote, self._number = remote, 0
         if remote.finish_lsn is not None:
+            self._aside.begins(remote.finish_lsn)
             self._tables.begins(remote.finish_lsn)
+            self._skipping.begins(remote.finish_lsn)
 
     def _commit(self, message: Commit) -> None:
         remote = self._required()
@@ -311,6 +418,7 @@ class SerialApplier:
         self.flush()
         self._send(_transaction_command(command, self._gid(xid)), about=self._about(command))
         self._committed(end_lsn)
+        self._clear_skip_apart(end_lsn)
         self._remote = None
 
     def _gid(self, xid: int) -> str:
@@ -325,6 +433,7 @@ class SerialApplier:
         self._send(move(end_lsn, time))
         self._send(command, about=self._about(kind))
         self._is_open = False
+        self._aside.ends()
         self._committed(end_lsn)
 
     def _committed(self, end_lsn: int) -> None:
@@ -341,27 +450,71 @@ class SerialApplier:
 
     def _insert(self, message: Insert) -> None:
         if (mapped := self._opened(message.oid, "INSERT")) is not None:
-            self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
+            if mapped.leaves:
+                self._leaf(mapped, message.new, "INSERT")
+            self._change(lambda: insert(mapped, message.new), "INSERT", mapped, message.new)
 
     def _update(self, message: Update) -> None:
         if (mapped := self._opened(message.oid, "UPDATE")) is None:
             return
+        search = message.new if message.old is None else message.old
+        self._check(mapped, search, "UPDATE")
+        if mapped.leaves:
+            mapped, root = self._leaf(mapped, search, "UPDATE"), mapped
+            self._may_move(root, message.new)
         self._change(
             lambda: update(mapped, message.old, message.new),
             "UPDATE",
             mapped,
+            message.new,
             lambda outcome: self._note(outcome, mapped, message),
         )
 
     def _delete(self, message: Delete) -> None:
         if (mapped := self._opened(message.oid, "DELETE")) is None:
             return
+        self._check(mapped, message.old, "DELETE")
+        if mapped.leaves:
+            mapped = self._leaf(mapped, message.old, "DELETE")
         self._change(
             lambda: delete(mapped, message.old),
             "DELETE",
             mapped,
+            message.old,
             lambda outcome: self._note(outcome, mapped, message),
         )
+
+    def _check(self, mapped: MappedRelation, search: SentTuple, kind: str) -> None:
+        """Send what has to hold of the row that is looked up, whether it is there or not."""
+        if mapped.lengths or mapped.routing is not None:
+            for check in checks(mapped, search):
+                self._as(mapped.role)
+                self._send(check, about=self._about(kind, mapped, SentChange(mapped, check, search, is_check=True)))
+
+    def _leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> MappedRelation:
+        """Return a table limited to the partition that a row belongs to; the table itself where it belongs to none."""
+        number = self._number_of_leaf(mapped, row, kind)
+        try:
+            return mapped if number is None else in_leaf(mapped, number)
+        except TargetError as error:
+            error.context = self._about(kind, mapped)()
+            raise
+
+    def _may_move(self, mapped: MappedRelation, new: SentTuple) -> None:
+        """See that a row does not come to a foreign table that would take it."""
+        number = self._number_of_leaf(mapped, new, "UPDATE")
+        if number is not None and mapped.leaves[number].leaf.takes_inserts:
+            self._leaf(mapped, new, "UPDATE")
+
+    def _number_of_leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> int | None:
+        if (bound := choice(mapped, row)) is None:
+            return None
+        numbers: list[str | None] = []
+        self._as(mapped.role)
+        about = self._about(kind, mapped, SentChange(mapped, bound, row, is_check=True))
+        self._send(bound, lambda outcome: numbers.append(outcome.rows[0][0]), about)
+        self.flush()
+        return None if numbers[0] is None else int(numbers[0])
 
     def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
         if not outcome.count:
@@ -404,6 +557,8 @@ class SerialApplier:
     def _opened(self, oid: int, kind: str) -> MappedRelation | None:
         """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
         remote = self._required()
+        if self._skipping.is_skipping:
+            return None
         mapped = self._used.get(oid)
         if mapped is None:
             if not self._relations.is_mapped(oid):
@@ -439,6 +594,7 @@ class SerialApplier:
         change: Callable[[], Bound],
         kind: str,
         mapped: MappedRelation,
+        row: SentTuple,
         take: Callable[[Outcome], None] | None = None,
     ) -> None:
         try:
@@ -449,7 +605,7 @@ class SerialApplier:
             error.context = self._about(kind, mapped)()
             raise
         self._as(mapped.role)
-        self._send(bound, take, self._about(kind, mapped, bound))
+        self._send(bound, take, self._about(kind, mapped, SentChange(mapped, bound, row)))
 
     def _as(self, role: str | None) -> None:
         """Make a role that of what is sent from here on in the transaction."""
@@ -473,19 +629,17 @@ class SerialApplier:
         self._statements += 1
         self._connection.send(bound, take, about)
 
-    def _about(self, kind: str, mapped: MappedRelation | None = None, bound: Bound | None = None) -> Callable[[], str]:
+    def _about(
+        self,
+        kind: str,
+        mapped: MappedRelation | None = None,
+        sent: SentChange | None = None,
+    ) -> Callable[[], str]:
         remote, origin = self._remote, self._origin
 
         def text() -> str:
-            self._refused = None if mapped is None or bound is None else (mapped, bound)
-            target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
-            place = f" in transaction {remote.xid}" if remote else ""
-            if remote and remote.finish_lsn is not None:
-                place += f", finished at {Lsn(remote.finish_lsn)}"
-            return (
-                f'processing remote data for replication origin "{origin.name}" during message type '
-                f'"{kind}"{target}{place}'
-            )
+            self._refused, self._refused_in = sent, remote
+            return words_of_context(origin.name, kind, mapped, remote)
 
         return text
 
@@ -501,6 +655,7 @@ def _lsn_of(outcome: Outcome) -> int:
     return int(Lsn.parse(lsn))
 
 
+_CHANGES = frozenset((Insert, Update, Delete, Truncate))
 _HANDLERS: dict[type[Message], Callable[[SerialApplier, Any], None]] = {
     Begin: SerialApplier._begin,
     Commit: SerialApplier._commit,

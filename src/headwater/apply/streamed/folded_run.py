@@ -25,6 +25,8 @@ def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -
         TargetError: the target refuses something of what came before.
         ConnectionLostError: the target is lost.
     """
+    if applier.comes_apart:
+        return False
     applier.flush()
     try:
         applier.open_tables(messages.relations)

@@ -87,6 +87,11 @@ class StreamedApplier:
         return self._block is not None or self._serial.is_inside
 
     @property
+    def comes_apart(self) -> bool:
+        """Whether transactions have to come one by one; as of the serial applier."""
+        return self._serial.comes_apart
+
+    @property
     def has_open(self) -> bool:
         """Whether a transaction has begun to be streamed, and has not ended."""
         return bool(self._open)

@@ -27,6 +27,8 @@ _NO_KEY = (
 )
 _NOT_SENT = 'publisher did not send replica identity column expected by the logical replication target relation "{}"'
 _SEVERAL = 'partitions of logical replication target relation "{}" differ in the columns that their rows are found by'
+SEVERAL = "0A000"
+"""SQLSTATE of partitions that differ."""
 _HINT = "make a primary key of the partitioned table, or apply to its partitions"
 
 
@@ -149,7 +151,7 @@ def common_lookup(name: str, lookups: Sequence[Lookup | NoLookup], routing: froz
         return first
     is_one = len(names) == 1 and all(isinstance(lookup, Lookup) for lookup in lookups)
     if not is_one or not isinstance(first, Lookup):
-        return NoLookup(_SEVERAL.format(name), "0A000", _HINT)
+        return NoLookup(_SEVERAL.format(name), SEVERAL, _HINT)
     if first.is_key and (routing is None or not routing <= next(iter(names))):
-        return NoLookup(_SEVERAL.format(name), "0A000", _HINT)
+        return NoLookup(_SEVERAL.format(name), SEVERAL, _HINT)
     return first

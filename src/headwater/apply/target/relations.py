@@ -6,18 +6,20 @@ rows are inserted.
 PostgreSQL: replication/logical/relation.c (logicalrep_rel_open), executor/execReplication.c
 (CheckSubscriptionRelkind); 14 to 19.
 
-Known gaps: a NOT NULL domain's column is not given a NULL, which the apply worker stores unchecked. A partition that
-is a foreign table is refused with the table, not with the first row that is for it.
+Known gap: a NOT NULL domain's column is not given a NULL, which the apply worker stores unchecked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.apply.target.connection import Bound, TargetConnection
-from headwater.apply.target.lookup import Lookup, LookupColumn, NoLookup, common_lookup, lookup_of
+from headwater.apply.target.leaf_tables import LeafTable, foreign_table
+from headwater.apply.target.lengths import Length, lengths_of
+from headwater.apply.target.lookup import SEVERAL, Lookup, LookupColumn, NoLookup, common_lookup, lookup_of
 from headwater.apply.target.rights import role_for
+from headwater.apply.target.routing import Routing, routing_to
 from headwater.apply.target.session import TargetFacts
 from headwater.apply.target.table_facts import TableFacts, key_of, leaves_of, routing_of, table_facts
 from headwater.errors import TargetError
@@ -50,6 +52,10 @@ class MappedRelation:
         stored: names of the columns that have values of their own: those that are not generated.
         role: that changes are applied as, None for the session's.
         guard: fails (22012) once the table has changed.
+        routing: how rows of a partitioned table find their partitions; None if each row has one.
+        lengths: of columns whose values may be too long here.
+        leaves: partitions that each change has to be routed to, as they differ; empty if they do not.
+        within: condition that limits statements to one of them, empty for none.
         plans: statements that were made so far, by what they depend on.
     """
 
@@ -64,6 +70,10 @@ class MappedRelation:
     stored: tuple[str, ...]
     role: str | None
     guard: Bound
+    routing: Routing | None = None
+    lengths: tuple[Length, ...] = ()
+    leaves: tuple[LeafTable, ...] = ()
+    within: str = ""
     plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -85,7 +95,10 @@ def map_relation(
         raise TargetError(f'logical replication target relation "{name}" does not exist', sqlstate="55000")
     _check_kind(facts.major, table.kind, name)
     _check_columns(facts.major, sent, table, name)
-    lookup = _lookup(connection, facts.major, sent, table, name)
+    leaves = _leaf_tables(connection, facts.major, sent, table, name)
+    lookup = _lookup(connection, sent, table, name, leaves)
+    # Their rows are looked up in each partition by itself.
+    is_odd = any(leaf.refusal for leaf in leaves) or (isinstance(lookup, NoLookup) and lookup.sqlstate == SEVERAL)
     role = role_for(connection, facts, table, sent.name, run_as_owner=run_as_owner)
     columns = {column.name: column for column in table.columns}
     return MappedRelation(
@@ -100,7 +113,32 @@ def map_relation(
         stored=tuple(column.name for column in table.columns if not column.is_generated),
         role=role,
         guard=table.guard,
+        routing=_routing(connection, sent, table, is_needed=is_odd),
+        leaves=tuple(leaves) if is_odd else (),
+        lengths=lengths_of(connection, table.oid, sent),
     )
+
+
+def _routing(connection: TargetConnection, sent: SentRelation, table: TableFacts, *, is_needed: bool) -> Routing | None:
+    if table.kind != PARTITIONED:
+        return None
+    places = {column.name: at for at, column in enumerate(sent.columns)}
+    return routing_to(connection, table.oid, places, is_needed=is_needed)
+
+
+def in_leaf(mapped: MappedRelation, number: int) -> MappedRelation:
+    """Return a relation limited to one of its partitions.
+
+    Raises:
+        TargetError: no change may go there.
+    """
+    leaf = mapped.leaves[number]
+    leaf.check()
+    limited = mapped.plans.get(("leaf", number))
+    if limited is None:
+        limited = replace(mapped, lookup=leaf.lookup, within=leaf.condition, leaves=(), plans={})
+        mapped.plans["leaf", number] = limited
+    return limited
 
 
 def _check_kind(major: int, kind: str, name: str) -> None:
@@ -130,17 +168,28 @@ def _check_columns(major: int, sent: SentRelation, table: TableFacts, name: str)
 
 
 def _lookup(
-    connection: TargetConnection, major: int, sent: SentRelation, table: TableFacts, name: str
+    connection: TargetConnection, sent: SentRelation, table: TableFacts, name: str, leaves: list[LeafTable]
 ) -> Lookup | NoLookup:
     if table.kind == TABLE:
         return _lookup_in(connection, table.oid, sent, table, name)
-    lookups = []
-    for leaf in leaves_of(connection, table.oid):
-        _check_kind(major, leaf.kind, f"{leaf.namespace}.{leaf.name}")
-        lookups.append(_lookup_in(connection, leaf.oid, sent, table, name))
-    if not lookups:
+    if not leaves:
         return NoLookup(f'no partition of relation "{sent.name}" found for row', "23514")
+    lookups = [leaf.lookup for leaf in leaves]
     return common_lookup(name, lookups, routing_of(connection, table.oid))
+
+
+def _leaf_tables(
+    connection: TargetConnection, major: int, sent: SentRelation, table: TableFacts, name: str
+) -> list[LeafTable]:
+    leaves = []
+    for leaf in leaves_of(connection, table.oid) if table.kind == PARTITIONED else ():
+        try:
+            _check_kind(major, leaf.kind, f"{leaf.namespace}.{leaf.name}")
+        except TargetError as error:
+            leaves.append(foreign_table(leaf, error))
+        else:
+            leaves.append(LeafTable(leaf, _lookup_in(connection, leaf.oid, sent, table, name)))
+    return leaves
 
 
 def _lookup_in(

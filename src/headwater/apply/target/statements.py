@@ -21,6 +21,7 @@ from typing import Any
 
 from headwater.apply.incoming.messages import BINARY, NULL, UNCHANGED, SentTuple
 from headwater.apply.target.connection import Bound, Statement
+from headwater.apply.target.lengths import check
 from headwater.apply.target.lookup import Lookup, NoLookup
 from headwater.apply.target.relations import PARTITIONED, MappedRelation
 from headwater.errors import TargetError
@@ -87,6 +88,54 @@ def delete(mapped: MappedRelation, old: SentTuple) -> Bound:
     return Bound(plan.statement, plan.keys(old.values), plan.formats)
 
 
+def checks(mapped: MappedRelation, search: SentTuple) -> list[Bound]:
+    """Return what is to be sent before a row is looked up: it fails if the row has a value that is too long.
+
+    Or if there is no partition for it (22012).
+
+    Raises:
+        TargetError: the tuple has fewer columns than the relation.
+    """
+    bounds = []
+    if mapped.lengths:
+        bounds.append(_planned(mapped, search, "lengths", _length_plan))
+    if mapped.routing is not None:
+        bounds.append(_planned(mapped, search, "route", _route_plan))
+    return bounds
+
+
+def length_checks(mapped: MappedRelation, row: SentTuple) -> list[tuple[int, Bound]]:
+    """Return for each column whose value may be too long its place, and what fails if it is."""
+    return [
+        (
+            length.sent,
+            Bound(check([length], mapped.types), (row.values[length.sent],), _formats(row.kinds[length.sent :][:1])),
+        )
+        for length in mapped.lengths
+    ]
+
+
+def choice(mapped: MappedRelation, row: SentTuple) -> Bound | None:
+    """Return the statement that gives the number of a row's partition; None if it depends on what is not sent."""
+    routing = mapped.routing
+    if routing is None or any(row.kinds[at] == UNCHANGED for at in routing.places):
+        return None
+    return _planned(mapped, row, "choice", _choice_plan)
+
+
+def probe(mapped: MappedRelation, search: SentTuple) -> Bound:
+    """Return an insert of the row that is looked up: the server says by it why no partition is there."""
+    places = {column.name: at for at, column in enumerate(mapped.sent.columns)}
+    sent = [name for name in mapped.stored if name in places]
+    values = [f"${sent.index(name) + 1}" if name in places else "NULL" for name in mapped.stored]
+    names = ", ".join(map(quoted, mapped.stored))
+    sql = f"INSERT INTO {_table(mapped)} ({names}) OVERRIDING SYSTEM VALUE VALUES ({', '.join(values)})"
+    chosen = [places[name] for name in sent]
+    statement = Statement(sql, tuple(mapped.types[at] for at in chosen))
+    formats = tuple(int(search.kinds[at] == BINARY) for at in chosen)
+    return Bound(statement, tuple(search.values[at] for at in chosen), formats)
+
+
 def truncate(relations: Sequence[MappedRelation], restart_seqs: bool) -> Bound:
     """Return the statement that empties tables together."""
     names = ", ".join(map(_own, relations))
@@ -104,10 +153,14 @@ def column_of(mapped: MappedRelation, bound: Bound, parameter: int) -> int | Non
     Args:
         mapped: the relation; bound: a statement of it; parameter: from 1 on.
     """
-    for plan in mapped.plans.values():
+    for plan in filter(_is_plan, mapped.plans.values()):
         if plan.statement is bound.statement and parameter <= len(plan.columns):
             return int(plan.columns[parameter - 1])
     return None
+
+
+def _is_plan(value: object) -> bool:
+    return isinstance(value, _Plan)
 
 
 def _table(mapped: MappedRelation) -> str:
@@ -159,6 +212,42 @@ def _insert_plan(mapped: MappedRelation, new: SentTuple) -> _Plan:
     return _Plan(statement, _formats(new.kinds), _none, _none, tuple(range(count)))
 
 
+def _planned(
+    mapped: MappedRelation, row: SentTuple, name: str, plan_of: Callable[[MappedRelation, SentTuple], _Plan]
+) -> Bound:
+    """Return a check that depends on the forms of values alone."""
+    plan = mapped.plans.get((name, row.kinds))
+    if plan is None:
+        plan = mapped.plans[name, row.kinds] = plan_of(mapped, row)
+    return Bound(plan.statement, plan.keys(row.values), plan.formats)
+
+
+def _length_plan(mapped: MappedRelation, search: SentTuple) -> _Plan:
+    places = tuple(length.sent for length in mapped.lengths)
+    return _check_plan(mapped, search, "lengths", places, lambda: check(mapped.lengths, mapped.types))
+
+
+def _route_plan(mapped: MappedRelation, search: SentTuple) -> _Plan:
+    routing = mapped.routing
+    assert routing is not None
+    return _check_plan(mapped, search, "route", routing.places, lambda: routing.check(mapped.types))
+
+
+def _choice_plan(mapped: MappedRelation, row: SentTuple) -> _Plan:
+    routing = mapped.routing
+    assert routing is not None
+    return _check_plan(mapped, row, "choice", routing.places, lambda: routing.choice(mapped.types))
+
+
+def _check_plan(
+    mapped: MappedRelation, row: SentTuple, name: str, places: tuple[int, ...], make: Callable[[], Statement]
+) -> _Plan:
+    _checked(mapped, row)
+    # The same text is the same statement, whichever values are NULL.
+    statement = mapped.plans.setdefault(name, _Plan(make(), (), _none, _none, places)).statement
+    return _Plan(statement, _formats(bytes(row.kinds[at] for at in places)), _none, _getter(places), places)
+
+
 def _update_plan(
     mapped: MappedRelation, lookup: Lookup, search: SentTuple, new: SentTuple, moved: tuple[int, ...]
 ) -> _Plan:
@@ -168,7 +257,7 @@ def _update_plan(
     keys = lookup.parameters(has_value)
     fixed = [at for at in mapped.always if at in sets and at not in moved]
     sets = [at for at in sets if at not in fixed]
-    where = lookup.where(has_value, len(sets) + 1)
+    where = _within(mapped, lookup.where(has_value, len(sets) + 1))
     names = [quoted(column.name) for column in mapped.sent.columns]
     numbers = {at: f"${number}" for number, at in enumerate(sets, 1)}
     texts = [f"{names[at]} = {numbers[at]}" for at in sets if at not in moved]
@@ -185,10 +274,14 @@ def _delete_plan(mapped: MappedRelation, lookup: Lookup, old: SentTuple) -> _Pla
     _checked(mapped, old)
     has_value = _has_value(old)
     keys = lookup.parameters(has_value)
-    where = lookup.where(has_value, 1)
+    where = _within(mapped, lookup.where(has_value, 1))
     sql = f"DELETE FROM {_own(mapped)} AS target {_row(mapped, lookup, where, 'USING')}"
     formats = _formats(bytes(old.kinds[at] for at in keys))
     return _Plan(Statement(sql, tuple(mapped.types[at] for at in keys)), formats, _none, _getter(keys), tuple(keys))
+
+
+def _within(mapped: MappedRelation, where: str) -> str:
+    return f"{where} AND {mapped.within}" if mapped.within else where
 
 
 def _row(mapped: MappedRelation, lookup: Lookup, where: str, joined: str, also: str = "") -> str:
@@ -198,7 +291,8 @@ def _row(mapped: MappedRelation, lookup: Lookup, where: str, joined: str, also: 
     first = f"FROM {_own(mapped)} WHERE {where} LIMIT 1 FOR UPDATE"
     if mapped.kind == PARTITIONED:
         places = f"(SELECT tableoid AS place, ctid AS line {first}) found"
-        return f"{joined} {places} WHERE target.tableoid = found.place AND target.ctid = found.line{also}"
+        limit = f" AND {mapped.within.replace('tableoid', 'target.tableoid', 1)}" if mapped.within else ""
+        return f"{joined} {places} WHERE target.tableoid = found.place AND target.ctid = found.line{limit}{also}"
     return f"WHERE target.ctid = (SELECT ctid {first}){also}"
 
 

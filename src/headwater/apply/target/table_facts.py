@@ -98,7 +98,8 @@ WITH key AS ({_KEY_INDEX}), i AS (
 """
 
 _LEAVES = """
-SELECT t.relid::oid, c.relkind::text, n.nspname, c.relname
+SELECT t.relid::oid, c.relkind::text, n.nspname, c.relname, pg_catalog.pg_get_partition_constraintdef(t.relid),
+       pg_catalog.pg_relation_is_updatable(t.relid, false) & 8 <> 0
 FROM pg_catalog.pg_partition_tree($1::oid::regclass) t JOIN pg_catalog.pg_class c ON c.oid = t.relid
      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE t.isleaf AND c.relkind <> 'p' ORDER BY t.relid::oid
@@ -173,12 +174,19 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A partition that has rows."""
+    """A partition that has rows.
+
+    Attributes:
+        oid, kind, namespace, name: as of a table.
+        constraint: that holds for its rows; takes_inserts: it is no foreign table, or one that takes rows.
+    """
 
     oid: int
     kind: str
     namespace: str
     name: str
+    constraint: str
+    takes_inserts: bool
 
 
 @dataclass(frozen=True)
@@ -236,7 +244,10 @@ def further_uniques(connection: TargetConnection, oid: int) -> list[tuple[KeyCol
 def leaves_of(connection: TargetConnection, oid: int) -> tuple[Leaf, ...]:
     """Read the partitions of a table that have rows."""
     rows = connection.rows(_LEAVES, (str(oid),))
-    return tuple(Leaf(int(str(leaf)), str(kind), str(space), str(name)) for leaf, kind, space, name in rows)
+    return tuple(
+        Leaf(int(str(leaf)), str(kind), str(space), str(name), constraint or "true", inserts == "t")
+        for leaf, kind, space, name, constraint, inserts in rows
+    )
 
 
 def routing_of(connection: TargetConnection, oid: int) -> frozenset[str] | None:

@@ -1,0 +1,71 @@
+"""The transaction that is skipped: the one whose finish LSN was given.
+
+Its changes are passed over, and its end is committed as ever, together with taking back what was given. The first other
+transaction that changes anything takes it back, too, with a warning: a wrong LSN does not lie in wait.
+
+PostgreSQL: worker.c (maybe_start_skipping_changes, stop_skipping_changes, clear_subscription_skip_lsn); 15 to 19. Here
+for targets of 14, too.
+
+Known gap: what a table's own worker catches up with is not skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.apply.progress.run_states import clear_skip
+from headwater.apply.target.connection import Bound, Outcome
+from headwater.pg.lsn import Lsn
+
+Say = Callable[[str], None]
+
+
+class Skipping:
+    """The transaction that is to be skipped, as one session has it.
+
+    Args:
+        subscription: its name; lsn: the transaction's finish LSN, 0 for none.
+        say: is told of the beginning and the end, in the server's words.
+    """
+
+    def __init__(self, subscription: str, lsn: int, say: Say = lambda _: None) -> None:
+        self._subscription, self._lsn, self._say = subscription, lsn, say
+        self.is_skipping = False
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a transaction is still to be skipped."""
+        return bool(self._lsn)
+
+    def begins(self, finish_lsn: int) -> None:
+        """Note that a transaction begins, or what its finish LSN is."""
+        if self._lsn == finish_lsn and not self.is_skipping:
+            self.is_skipping = True
+            self._say(f"logical replication starts skipping transaction at LSN {Lsn(finish_lsn)}")
+
+    def completes(self) -> bool:
+        """Note that the transaction that began last ends; tell whether its changes were skipped."""
+        if self.is_skipping:
+            self._say(f"logical replication completed skipping transaction at LSN {Lsn(self._lsn)}")
+        was_skipping, self.is_skipping = self.is_skipping, False
+        return was_skipping
+
+    def clear(self, finish_lsn: int) -> tuple[Bound, Callable[[Outcome], None]] | None:
+        """Return the statement that takes back what was given, and what its outcome goes to; None if nothing was.
+
+        Args:
+            finish_lsn: of the transaction that ends.
+        """
+        if not self._lsn:
+            return None
+        lsn, self._lsn = self._lsn, 0
+
+        def cleared(outcome: Outcome) -> None:
+            if outcome.count and lsn != finish_lsn:
+                self._say(
+                    f'skip-LSN of subscription "{self._subscription}" cleared\n'
+                    f"DETAIL:  Remote transaction's finish WAL location (LSN) {Lsn(finish_lsn)} "
+                    f"did not match skip-LSN {Lsn(lsn)}."
+                )
+
+        return clear_skip(self._subscription, lsn), cleared
