@@ -21,6 +21,7 @@ from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
+from headwater.apply.mapped.mapped_feed import map_slot
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
@@ -28,6 +29,7 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
+from headwater.apply.table_sync.checked_rules import check_rules
 from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
@@ -144,15 +146,18 @@ class ApplyWorker:
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
+        if not self._has_subscribed:
+            check_rules(connection, facts, request)
         subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
         self._has_subscribed = True
         two_phase = is_two_phase(connection, subscription, request)
         streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection)
-        feed = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
+        slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
+        feed = map_slot(slot_stream, request)
         positions = FlushPositions(reached)
-        self._copies.begin(connection, subscription, feed.start)
+        self._copies.begin(connection, subscription, slot_stream.start)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
 

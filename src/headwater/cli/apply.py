@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +16,73 @@ from headwater.cli.shared_flags import EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
+    from headwater.apply.incoming.map_rules import MapRules
     from headwater.apply.incoming.requests import WalSlot
     from headwater.remote_slots.slot_address import SlotAddress
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapFlags:
+    """The flags of rules for what comes in."""
+
+    renames: Sequence[str] = from_flag(
+        "--rename",
+        multiple=True,
+        metavar="NAME=NAME",
+        help="Other names on the target: schema.table=schema.table, schema.*=schema.*, schema.table.column=name.",
+    )
+    left_out: Sequence[str] = from_flag(
+        "--exclude-table", multiple=True, metavar="PATTERN", help="Leave tables out: schema.table, with * and ?."
+    )
+    excluded: Sequence[str] = from_flag(
+        "--exclude-column", multiple=True, metavar="COLUMN", help="Leave a column out: schema.table.column."
+    )
+    masks: Sequence[str] = from_flag(
+        "--mask",
+        multiple=True,
+        metavar="COLUMN=ACTION",
+        help="Mask values of a column: null, literal:TEXT, sha256, hmac-sha256, keep-first:N or keep-last:N.",
+    )
+    secret_file: str | None = from_flag(
+        "--mask-secret-file",
+        type=PATH,
+        metavar="FILE",
+        help="Salt of sha256, key of hmac-sha256; default: $HEADWATER_MASK_SECRET.",
+    )
+    conditions: Sequence[str] = from_flag(
+        "--where",
+        multiple=True,
+        metavar="TABLE: EXPRESSION",
+        help="Rows of schema.table that come in, by a condition as in CREATE PUBLICATION.",
+    )
+
+    def rules(self) -> MapRules:
+        """Return the rules.
+
+        Raises:
+            UsageError: one is malformed, two contradict each other, or the secret cannot be read.
+        """
+        from headwater.apply.incoming.map_rules import read_rules
+
+        return read_rules(
+            renames=self.renames,
+            left_out=self.left_out,
+            excluded=self.excluded,
+            masks=self.masks,
+            conditions=self.conditions,
+            secret=self._secret(),
+        )
+
+    def _secret(self) -> bytes:
+        if self.secret_file is None:
+            return os.environ.get("HEADWATER_MASK_SECRET", "").encode()
+        try:
+            secret = Path(self.secret_file).read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise UsageError(f"could not read the secret of masks: {error.strerror}", file=self.secret_file) from None
+        if not secret:
+            raise UsageError("the secret of masks is empty", file=self.secret_file)
+        return secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +208,7 @@ class ApplyFlags:
         help="Apply several transactions of the source as one, where that comes to the same.",
     )
     tasks: EngineFlags = from_flags(EngineFlags)
+    maps: MapFlags = from_flags(MapFlags)
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
@@ -198,6 +265,7 @@ def apply_command(flags: ApplyFlags) -> None:
         max_sync_workers=flags.max_sync_workers,
         copy_connections=flags.copy_connections,
         range_blocks=flags.range_blocks,
+        maps=flags.maps.rules(),
     )
 
     def failed(error: HeadwaterError) -> None:

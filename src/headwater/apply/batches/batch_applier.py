@@ -186,7 +186,7 @@ class BatchApplier:
 
     def _table(self, oid: int) -> BulkTable | None:
         """Return the table of a relation if its changes can be folded, and it is known already."""
-        if not self._relations.is_mapped(oid):
+        if not self._relations.is_mapped(oid) or self._relations.is_shared(oid):
             return None
         mapped = self._relations.mapped(oid, str)
         known = self._tables.get(oid)

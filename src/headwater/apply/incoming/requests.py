@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.apply.incoming.map_rules import MapRules
 from headwater.errors import UsageError
 from headwater.jobs.engine import Engine
 from headwater.pipeline.requests.request import DecodeRequest
@@ -65,6 +66,7 @@ class ApplyRequest:
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
+        maps: rules for what comes in.
     """
 
     slot: SlotAddress
@@ -86,6 +88,7 @@ class ApplyRequest:
     max_sync_workers: int = 2
     copy_connections: int = 2
     range_blocks: int = 8192
+    maps: MapRules = field(default_factory=MapRules)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):
@@ -93,6 +96,8 @@ class ApplyRequest:
                 f'subscription name "{self.subscription}" is invalid',
                 hint="names have lower case letters, digits and underscores, 40 at most",
             )
+        if self.binary and self.maps.needs_text:
+            raise UsageError("masks and conditions look at values as text", hint="leave --binary out")
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
             if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from headwater.apply.incoming.map_rules import MapRules, TableName
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install, transaction
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
@@ -31,6 +32,7 @@ from headwater.apply.progress.subscriptions import (
     remove_table,
     set_two_phase,
 )
+from headwater.apply.table_sync.checked_rules import check_rules
 from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import drop_slot, has_slot, make_slot, open_source
 from headwater.apply.target.connection import TargetConnection
@@ -94,8 +96,9 @@ def refresh_now(request: ApplyRequest, say: Say) -> None:
         ServerError: a server refuses, or there is no such subscription.
         ConnectionLostError: a server is lost.
     """
-    connection, _ = open_target(request.target, f"headwater refresh {request.subscription}")
+    connection, facts = open_target(request.target, f"headwater refresh {request.subscription}")
     with connection, open_source(request) as source:
+        check_rules(connection, facts, request)
         install(connection)
         subscription = read_subscription(connection, request.subscription)
         if subscription is None:
@@ -129,11 +132,13 @@ def refresh(
         ServerError: a server refuses.
         ConnectionLostError: a server is lost.
     """
-    names = list_tables(source, request.slot.publications)
-    published = _local_tables(connection, names, subscription, say)
+    names = _wanted_tables(source, request)
+    published = _local_tables(connection, names, request.maps, subscription, say)
     present = read_tables(connection, subscription)
     for table in present:
-        if table.oid not in published and (table.namespace, table.name) not in names:
+        name = (table.namespace, table.name)
+        # A table that goes by another name on the target now is added under that.
+        if table.oid not in published and (name not in names or name in published.values()):
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
     for oid in sorted(published.keys() - {table.oid for table in present}):
@@ -148,14 +153,19 @@ def refresh(
         say(f'table "{".".join(published[oid])}" added to subscription "{subscription.name}"')
 
 
+def _wanted_tables(source: ReplicationConnection, request: ApplyRequest) -> list[TableName]:
+    tables = (TableName(*table) for table in list_tables(source, request.slot.publications))
+    return [table for table in tables if not request.maps.leaves_out(table)]
+
+
 def _local_tables(
-    connection: TargetConnection, names: Iterable[tuple[str, str]], subscription: Subscription, say: Say
+    connection: TargetConnection, names: Iterable[TableName], rules: MapRules, subscription: Subscription, say: Say
 ) -> dict[int, tuple[str, str]]:
     """Return the names of the published tables that the target has, by their OIDs there."""
     tables = {}
     for namespace, name in names:
         try:
-            tables[_local_table(connection, namespace, name)] = (namespace, name)
+            tables[_local_table(connection, *rules.target(TableName(namespace, name)))] = (namespace, name)
         except TargetError as error:
             say(f'table "{namespace}.{name}" is not added to subscription "{subscription.name}": {error.message}')
     return tables
@@ -169,7 +179,7 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
     if has_origin(connection, origin):
         hint = "another database of the target may have a subscription of that name: name this one differently"
         raise TargetError(f'replication origin "{origin}" already exists', sqlstate=DUPLICATE, hint=hint)
-    tables = [(table, _local_table(connection, *table)) for table in list_tables(source, slot.publications)]
+    tables = {_local_table(connection, *request.maps.target(table)): table for table in _wanted_tables(source, request)}
     with transaction(connection, is_durable=True):  # The slot is made next.
         add_subscription(
             connection,
@@ -182,7 +192,7 @@ def _create(connection: TargetConnection, source: ReplicationConnection, request
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
         ensure_origin(connection, origin)
-        for table, oid in tables:
+        for oid, table in tables.items():
             add_table(connection, subscription, oid, table, _first_state(request))
     return subscription
 

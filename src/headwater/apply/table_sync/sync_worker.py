@@ -19,9 +19,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.mapped.mapped_feed import map_slot
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -37,7 +39,8 @@ from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_table, set_state
 from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
+from headwater.apply.table_sync.mapped_tables import describe_mapped
+from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
 from headwater.apply.table_sync.row_transfer import transfer
 from headwater.apply.table_sync.sync_slots import drop_slot, export_sync_slot, make_sync_slot, open_source
@@ -47,7 +50,7 @@ from headwater.apply.target.relations import map_relation
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError
 from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.remote_slots.slot_feed import SlotFeed
+from headwater.remote_slots.slot_feed import MOST_BYTES
 
 WAIT_SECONDS = 0.1
 
@@ -122,7 +125,7 @@ class SyncWorker:
         with open_source(self._request) as source:
             drop_slot(source, self._name)
             described = self._described(source, table)
-            mapped = map_relation(connection, facts, described.sent)
+            mapped = map_relation(connection, facts, described.into)
             # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
             lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
             if lsn is None:
@@ -131,7 +134,7 @@ class SyncWorker:
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
 
     def _described(self, source: ReplicationConnection, table: SubscribedTable) -> SourceTable:
-        return describe_table(source, self._request.slot.publications, table.namespace, table.name)
+        return describe_mapped(source, self._request, table.namespace, table.name)
 
     def _is_binary(self, source: ReplicationConnection) -> bool:
         return self._request.binary and source.postgres.copies_binary_rows
@@ -151,9 +154,9 @@ class SyncWorker:
         self, connection: TargetConnection, source: ReplicationConnection, table: SourceTable
     ) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
-        undo_ranges(connection, self._subscription, self._oid, table.table)
+        undo_ranges(connection, self._subscription, self._oid, table.target_table)
         request = self._request
-        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.table):
+        if request.copy_connections == 1 or table.kind != "r" or not is_empty(connection, table.target_table):
             return None
         if count_blocks(source, table) <= request.range_blocks:
             return None
@@ -178,7 +181,7 @@ class SyncWorker:
         with ExitStack() as stack:
             own = replace(self._request.slot, slot=self._name, creates_slot=False, two_phase=False)
             request = replace(self._request, slot=own, streaming="off", end=0)
-            feed = stack.enter_context(slot_feed(request, reached))
+            feed = map_slot(stack.enter_context(slot_feed(request, reached)), request)
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
             relations = RelationMap(connection, facts)
@@ -188,11 +191,11 @@ class SyncWorker:
             self._write(connection, State.SYNCDONE, done)
         self._states.set(self._oid, State.SYNCDONE, done)
 
-    def _follow(self, feed: SlotFeed, applier: SerialApplier, positions: FlushPositions) -> int:
+    def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
-            piece = feed.take(WAIT_SECONDS)
+            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:
