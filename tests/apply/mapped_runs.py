@@ -47,6 +47,7 @@ def mapped_differential(
     target_tables: Sequence[str] | None = None,
     renames: Sequence[str] = (),
     settings: dict[str, str] | None = None,
+    is_two_phase: bool = False,
 ) -> Iterator[Differential]:
     """Make server, tables and slots, and begin both subscriptions.
 
@@ -55,7 +56,7 @@ def mapped_differential(
         tables: statements that make the publisher's tables; target_tables: the targets'.
         publications: what is published for the stock subscription, and for ours.
         flags: of ours; renames: statements that ours has had done, behind the move to its schema.
-        settings: more of the server's.
+        settings: more of the server's; is_two_phase: prepared transactions are applied at PREPARE.
     """
     with ExitStack() as stack:
         server = stack.enter_context(server_of(major, **settings or {}))
@@ -63,9 +64,9 @@ def mapped_differential(
             with server.connect() as session:
                 session.execute(f"CREATE DATABASE {database}".encode())
         source, target = place(server, SOURCE_DATABASE), place(server, OURS)
-        flags = ["--rename", f"public.*={SCHEMA}.*", *flags]
+        flags = ["--rename", f"public.*={SCHEMA}.*", *(["--two-phase"] if is_two_phase else []), *flags]
         worker = Applying(source, target, directory / "apply.log", *flags, publication=WHOLE)
-        pair = Differential(server, server, worker)
+        pair = Differential(server, server, worker, is_two_phase)
         pair.on_source(MARKER, *tables)
         for name, objects in zip((PUBLICATION, WHOLE), publications, strict=True):
             pair.on_source(f"CREATE PUBLICATION {name} {objects}")

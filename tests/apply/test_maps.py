@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apply.applied_work import LEAVES, SOURCE_TABLES, TARGET_TABLES, AppliedWork
+from apply.applied_work import LEAVES, SOURCE_TABLES, TARGET_TABLES, WITHOUT_KEY, AppliedWork
 from apply.mapped_runs import SCHEMA, mapped_differential
 from packaged_servers import is_packaged
 
@@ -37,9 +37,10 @@ OPTIONS = {
     "serial": ("--no-batches",),
     "streamed": ("--streaming", "on"),
     "ahead": ("--streaming", "parallel"),
+    "two-phase": (),
 }
 STREAMED = {"logical_decoding_work_mem": "64kB"}
-DAILY = (("batches", 18), ("serial", 16), ("streamed", 16), ("ahead", 18))
+DAILY = (("batches", 18), ("streamed", 16))
 (_FUNCTION,) = (text for text in TARGET_TABLES if "CREATE FUNCTION" in text)
 _NOTE_CHANGE = _FUNCTION.replace("CREATE FUNCTION ", "CREATE OR REPLACE FUNCTION public.").replace(
     "public.seen_changes", f"{SCHEMA}.seen_changes"
@@ -81,6 +82,8 @@ def _flags() -> list[str]:
 )
 def test_random_work(tmp_path: Path, kind: str, major: int, seed: int) -> None:
     renames = [_NOTE_CHANGE, *(f"ALTER TABLE {table} RENAME {old} TO {new}" for table, (old, new) in RENAMES.items())]
+    is_two_phase = kind == "two-phase"
+    left_out = (*LEAVES, *WITHOUT_KEY) if is_two_phase else LEAVES
     whole = f"FOR TABLE {', '.join(TABLES)}, green WITH (publish_via_partition_root = true)"
     with mapped_differential(
         tmp_path,
@@ -90,13 +93,15 @@ def test_random_work(tmp_path: Path, kind: str, major: int, seed: int) -> None:
         (*_flags(), *OPTIONS[kind]),
         target_tables=TARGET_TABLES,
         renames=renames,
+        is_two_phase=is_two_phase,
         settings=STREAMED if "--streaming" in OPTIONS[kind] else None,
     ) as pair:
-        writers = AppliedWork(pair.publisher.connect, seed, LEAVES, prepares=False)
+        writers = AppliedWork(pair.publisher.connect, seed, left_out, prepares=is_two_phase)
         for _ in range(3):
             writers.round(25)
             pair.catch_up()
             pair.compare()
+            writers.settle()
         writers.close()
         pair.catch_up()
         rows = pair.compare()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
@@ -21,7 +22,9 @@ from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
-from headwater.apply.mapped.mapped_feed import map_slot
+from headwater.apply.mapped.delayed_feed import DelayedFeed
+from headwater.apply.mapped.mapped_feed import map_feed
+from headwater.apply.mapped.named_ends import name_both_ends
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
@@ -66,12 +69,15 @@ class ApplyWorker:
     Attributes:
         durable: LSN of the source before which all is durable on the target.
         batches: counts of what was applied several transactions at a time.
+        waits_until: when what waits by ``--delay`` is due, in seconds since 1970; None: nothing waits.
     """
 
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
-        self._request, self._failed, self._say = request, failed, say
-        self._copies = SyncPool(request, failed, say)
-        self._is_ending = self._has_subscribed = False
+        self._request, self._say = request, say
+        self._failed = self._naming_both_ends(failed)
+        self._copies = SyncPool(request, self._failed, say)
+        self._is_ending = self._has_subscribed = self._has_checked = self._has_waited = False
+        self.waits_until: float | None = None
         self.durable = 0
         self.batches = BatchCounts()
 
@@ -88,9 +94,19 @@ class ApplyWorker:
         """
         try:
             self._run()
+        except HeadwaterError as error:
+            name_both_ends(error, self._request.maps)
+            raise
         finally:
             self._copies.end()
             self._copies.join()
+
+    def _naming_both_ends(self, failed: Log) -> Log:
+        def named(error: HeadwaterError) -> None:
+            name_both_ends(error, self._request.maps)
+            failed(error)
+
+        return named
 
     def _run(self) -> None:
         changed = -SLOT_SECONDS
@@ -138,7 +154,9 @@ class ApplyWorker:
     ) -> bool:
         assert request.wal is not None
         origin, reached = self._origin(connection)
-        feed = stack.enter_context(WalFeed(request.wal, reached))
+        self._check_rules(connection, facts)
+        log_stream = stack.enter_context(WalFeed(request.wal, reached))
+        feed = map_feed(self._delayed(log_stream, reached), request)
         positions = FlushPositions(reached)
         applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
         return self._loop(feed, applier, positions)
@@ -146,20 +164,39 @@ class ApplyWorker:
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
-        if not self._has_subscribed:
-            check_rules(connection, facts, request)
+        self._check_rules(connection, facts)
         subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
         self._has_subscribed = True
         two_phase = is_two_phase(connection, subscription, request)
-        streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
+        by_default = "parallel" if VERSIONS[facts.major].streams_by_default and not request.delay_seconds else "off"
+        streaming = request.streaming or by_default
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection)
         slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
-        feed = map_slot(slot_stream, request)
+        feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
         positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, slot_stream.start)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
+
+    def _check_rules(self, connection: TargetConnection, facts: TargetFacts) -> None:
+        """Check the rules at the first start."""
+        if not self._has_checked:
+            check_rules(connection, facts, self._request)
+        self._has_checked = True
+
+    def _delayed(self, feed: Feed, reached: int) -> Feed:
+        if not self._request.delay_seconds:
+            return feed
+        return DelayedFeed(feed, self._request.delay_seconds, reached, self._note_waiting)
+
+    def _note_waiting(self, until: float | None) -> None:
+        """Note until when a transaction waits; the first time that is said, too."""
+        if until is not None and not self._has_waited:
+            self._has_waited = True
+            when = datetime.fromtimestamp(until, UTC).isoformat(" ", "seconds")
+            self._say(f"applying waits until {when}, as is asked for by --delay; later transactions wait, too")
+        self.waits_until = until
 
     def _origin(self, connection: TargetConnection) -> tuple[Origin, int]:
         """Take the origin over, and return it with how far the target is."""

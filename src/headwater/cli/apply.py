@@ -56,6 +56,21 @@ class MapFlags:
         help="Rows of schema.table that come in, by a condition as in CREATE PUBLICATION.",
     )
 
+    delay: str | None = from_flag(
+        "--delay", metavar="TIME", help="Apply a transaction no sooner after its commit, such as 1h, 30min or 90s."
+    )
+
+    @property
+    def delay_seconds(self) -> float:
+        """How long a transaction waits.
+
+        Raises:
+            UsageError: it is no time.
+        """
+        from headwater.apply.mapped.delayed_feed import read_delay
+
+        return 0.0 if self.delay is None else read_delay(self.delay)
+
     def rules(self) -> MapRules:
         """Return the rules.
 
@@ -266,6 +281,7 @@ def apply_command(flags: ApplyFlags) -> None:
         copy_connections=flags.copy_connections,
         range_blocks=flags.range_blocks,
         maps=flags.maps.rules(),
+        delay_seconds=flags.maps.delay_seconds,
     )
 
     def failed(error: HeadwaterError) -> None:

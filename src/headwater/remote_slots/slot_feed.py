@@ -177,6 +177,9 @@ class SlotFeed:
                 has_room = len(self._data) < MOST_BYTES
                 if has_room:
                     self._read()
+                else:
+                    # What it says is not heard meanwhile.
+                    self._heard_at = time.monotonic()
                 if self._connection.has_ended:
                     self._connection.end_stream()
                     raise ConnectionLostError("the server has ended the stream, as it shuts down")

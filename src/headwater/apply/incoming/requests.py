@@ -67,6 +67,7 @@ class ApplyRequest:
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
         maps: rules for what comes in.
+        delay_seconds: a transaction is applied no sooner after its commit.
     """
 
     slot: SlotAddress
@@ -89,12 +90,18 @@ class ApplyRequest:
     copy_connections: int = 2
     range_blocks: int = 8192
     maps: MapRules = field(default_factory=MapRules)
+    delay_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):
             raise UsageError(
                 f'subscription name "{self.subscription}" is invalid',
                 hint="names have lower case letters, digits and underscores, 40 at most",
+            )
+        if self.delay_seconds and self.streaming == "parallel":
+            raise UsageError(
+                "what is applied ahead of its commit would hold its locks for as long as it is delayed",
+                hint="with --delay, have --streaming on or off",
             )
         if self.binary and self.maps.needs_text:
             raise UsageError("masks and conditions look at values as text", hint="leave --binary out")

@@ -8,26 +8,25 @@ from typing import Self
 
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.mapped.source_facts import ask_source
+from headwater.apply.mapped.source_facts import ask_source, open_asked
 from headwater.apply.mapped.stream_map import StreamMap
 from headwater.errors import HeadwaterError
-from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.remote_slots.slot_connection import conninfo_of
 from headwater.remote_slots.slot_feed import Piece
 
 MOST_BYTES = 16 << 20
 
 
-def map_slot(feed: Feed, request: ApplyRequest) -> Feed:
-    """Return the feed of a server's slot with its pieces mapped, if there are rules; asks the server.
+def map_feed(feed: Feed, request: ApplyRequest) -> Feed:
+    """Return a feed with its pieces mapped, if there are rules; asks the source.
 
     Raises:
-        ServerError: the server refuses.
-        ConnectionLostError: it is lost.
+        ServerError: its server refuses.
+        ConnectionLostError: that is lost.
+        HeadwaterError: the catalog at hand cannot be read.
     """
     if not request.maps:
         return feed
-    with ReplicationConnection(*conninfo_of(request.slot)) as source:
+    with open_asked(request) as source:
         facts = ask_source(source, request.slot.publications, request.maps)
     return MappedFeed(feed, StreamMap(request.maps, facts))
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.apply.incoming.map_rules import MapRules, TableName
+from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.mapped.asked_log import AskedLog
 from headwater.catalog.relation import DatabaseLocale
 from headwater.pg.version import VERSIONS, Version
 from headwater.receiver.replication_connection import ReplicationConnection
-from headwater.remote_slots.slot_connection import literal
+from headwater.remote_slots.slot_connection import conninfo_of, literal
 
 _DATABASE = """
 SELECT pg_catalog.pg_encoding_to_char(d.encoding), coalesce(j ->> 'datlocprovider', 'c'), d.datcollate, d.datctype,
@@ -50,8 +52,25 @@ class SourceFacts:
     collations: Mapping[TableName, Mapping[str, int]] = field(default_factory=dict)
 
 
-def ask_source(source: ReplicationConnection, publications: Sequence[str], rules: MapRules) -> SourceFacts:
-    """Ask a server for the facts that rules need.
+Asked = ReplicationConnection | AskedLog
+"""A server, or the catalog at hand."""
+
+
+def open_asked(request: ApplyRequest) -> Asked:
+    """Connect to the source's server, or open the catalog at hand.
+
+    Raises:
+        ServerError: the server refuses.
+        ConnectionLostError: there is no server.
+        HeadwaterError: the catalog at hand cannot be read.
+    """
+    if request.wal is not None:
+        return AskedLog(request.wal)
+    return ReplicationConnection(*conninfo_of(request.slot))
+
+
+def ask_source(source: Asked, publications: Sequence[str], rules: MapRules) -> SourceFacts:
+    """Ask a source for the facts that rules need.
 
     Raises:
         ServerError: it refuses, as a service without catalogs that can be asked.
@@ -59,6 +78,8 @@ def ask_source(source: ReplicationConnection, publications: Sequence[str], rules
     """
     if not (rules.conditions or rules.excluded):
         return SourceFacts()
+    if isinstance(source, AskedLog):
+        return _of_catalog(source, publications, rules)
     names = ", ".join(map(literal, publications))
     ((has_old_rows,),) = source.rows(_OLD_ROWS.format(names))
     publishes_old_rows = has_old_rows != "f"
@@ -67,6 +88,19 @@ def ask_source(source: ReplicationConnection, publications: Sequence[str], rules
     ((encoding, provider, collate, ctype, own),) = (map(str, row) for row in source.rows(_DATABASE))
     locale = DatabaseLocale(collate, ctype, provider) if provider == "c" else DatabaseLocale(own, own, provider)
     return SourceFacts(source.postgres, encoding, locale, publishes_old_rows, _collations(source, rules))
+
+
+def _of_catalog(source: AskedLog, publications: Sequence[str], rules: MapRules) -> SourceFacts:
+    view = source.view
+    published = [publication for name in publications if (publication := view.publication(name)) is not None]
+    publishes_old_rows = any(publication.update or publication.delete for publication in published)
+    collations: dict[TableName, dict[str, int]] = {}
+    tables = {rule.table for rule in rules.conditions}
+    for relation in filter(None, map(view.relation, view.tables())):
+        name = TableName(relation.namespace, relation.name)
+        if name in tables:
+            collations[name] = {column.name: column.collation for column in relation.columns}
+    return SourceFacts(source.postgres, view.encoding, view.locale(), publishes_old_rows, collations)
 
 
 def _collations(source: ReplicationConnection, rules: MapRules) -> dict[TableName, dict[str, int]]:

@@ -6,18 +6,19 @@ In: a request. Out: the map of each table that a rule is about. Tables that come
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from headwater.apply.incoming.map_rules import MapRules, TableName
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.mapped.source_facts import ask_source
+from headwater.apply.mapped.source_facts import ask_source, open_asked
 from headwater.apply.mapped.table_maps import map_table
 from headwater.apply.mapped.target_checks import check_target
 from headwater.apply.table_sync.publisher_tables import describe_table, list_tables
-from headwater.apply.table_sync.sync_slots import open_source
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts
 from headwater.errors import UsageError
+from headwater.receiver.replication_connection import ReplicationConnection
 
 
 def check_rules(connection: TargetConnection, facts: TargetFacts, request: ApplyRequest) -> None:
@@ -31,8 +32,10 @@ def check_rules(connection: TargetConnection, facts: TargetFacts, request: Apply
     rules, publications = request.maps, request.slot.publications
     if not rules:
         return
-    with open_source(request) as source:
-        source_facts = ask_source(source, publications, rules)
+    with open_asked(request) as asked:
+        source_facts = ask_source(asked, publications, rules)
+        # The catalog at hand is asked for tables in the same words.
+        source = cast("ReplicationConnection", asked)
         published = [TableName(*table) for table in list_tables(source, publications)]
         check_names(rules, published, copies_data=request.copies_data)
         maps = [

@@ -23,7 +23,7 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
-from headwater.apply.mapped.mapped_feed import map_slot
+from headwater.apply.mapped.mapped_feed import map_feed
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -181,7 +181,7 @@ class SyncWorker:
         with ExitStack() as stack:
             own = replace(self._request.slot, slot=self._name, creates_slot=False, two_phase=False)
             request = replace(self._request, slot=own, streaming="off", end=0)
-            feed = map_slot(stack.enter_context(slot_feed(request, reached)), request)
+            feed = map_feed(stack.enter_context(slot_feed(request, reached)), request)
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
             relations = RelationMap(connection, facts)
