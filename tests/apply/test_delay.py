@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from apply.differential import Applying
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.mapped.delayed_feed import read_delay
 from headwater.errors import UsageError
+from headwater.remote_slots import slot_feed as slot_feed_module
 from serving.service import wait_until
 
 TABLES = ("CREATE TABLE s.t (id int PRIMARY KEY, at timestamptz)", "CREATE TABLE s.seen (id int, at timestamptz)")
@@ -110,3 +113,23 @@ def test_what_would_hold_locks_is_refused(pair: Pair) -> None:
     options: dict[str, Any] = {"delay_seconds": 5.0, "streaming": "parallel"}
     with pytest.raises(UsageError, match="would hold its locks"):
         ApplyRequest(slot=pair.request("x", "p").slot, target="", subscription="x", **options)
+
+
+def test_a_feed_that_nobody_takes_from_is_not_lost(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds has a bound; while that is reached the server is not heard, and is not taken for lost."""
+    pair.run(SOURCE, "CREATE PUBLICATION held FOR ALL TABLES")
+    pair.run(SOURCE, "SELECT pg_create_logical_replication_slot('held', 'pgoutput')")
+    request = pair.request("held", "held")
+    pair.run(
+        SOURCE, "CREATE TABLE held (t text)", "INSERT INTO held SELECT repeat('x', 1000) FROM generate_series(1, 2000)"
+    )
+    monkeypatch.setattr(slot_feed_module, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(slot_feed_module, "TIMEOUT_SECONDS", 0.5)
+    with slot_feed(replace(request, end=None), 0) as feed:
+        wait_until(lambda: len(feed._data) >= 100_000)
+        begin = time.monotonic()
+        wait_until(lambda: time.monotonic() - begin > 1.5)
+        assert feed._error is None
+        rows = 0
+        while rows < 2000:
+            rows += feed.take(1.0).data.count(b"x" * 1000)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from apply.sync_runs import (
+    DEFINITIONS,
     TABLES,
     Applying,
     Work,
     address,
     apply_until_now,
+    arguments,
     digests,
     leftovers,
     make_tables,
@@ -22,7 +27,7 @@ from apply.sync_runs import (
 from bad_input.servers import now, run, value
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
-from serving.service import wait_until
+from serving.service import Serving, backup_of, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -173,3 +178,32 @@ def test_masks(
 def value_of_count(publisher: EmbeddedPostgres) -> int:
     """Return how many people there are."""
     return int(value(publisher, "SELECT count(*) FROM people"))
+
+
+@pytest.mark.slow
+def test_the_service_is_the_source(pair: tuple[EmbeddedPostgres, EmbeddedPostgres], tmp_path: Path) -> None:
+    publisher, target = pair
+    make_tables(publisher, rows=ROWS)
+    run(publisher, "CREATE TABLE secret (id int PRIMARY KEY)", "DROP PUBLICATION p", PLAIN)
+    run(target, *DEFINITIONS, *MOVED, "ALTER TABLE shop.t RENAME v TO text")
+    backup = backup_of(publisher, tmp_path / "backup")
+    run(publisher, "UPDATE t SET id = -id WHERE id BETWEEN 5 AND 15", "UPDATE t SET id = 5000 WHERE id = 2")
+    end = now(publisher)
+    run(publisher, "SELECT pg_switch_wal()")
+    queries = {
+        "shop.t": "SELECT t::text FROM t WHERE id > 10 ORDER BY 1",
+        "shop.kept": "SELECT t::text FROM kept t WHERE id % 2 = 0 ORDER BY 1",
+        "shop.narrow": "SELECT (id, NULL::text, n)::text FROM narrow ORDER BY 1",
+    }
+    with publisher.connect() as connection:
+        expected = {table: connection.execute(query.encode()).fetchall() for table, query in queries.items()}
+    publisher.stop()
+    with Serving(publisher.wal_directory, backup, tmp_path / "slots") as serving:
+        source = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+        words = arguments(source, target, "--end", end, "--disable-on-error", *RULES)
+        command = [sys.executable, "-m", "headwater.cli.main", *words]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+    with target.connect() as connection:
+        for table, rows in expected.items():
+            assert connection.execute(f"SELECT t::text FROM {table} t ORDER BY 1".encode()).fetchall() == rows

@@ -103,10 +103,11 @@ class StreamMap:
         replaced: dict[int, bytes | None] = {}
         entries: list[_Entry] = []
         end, error = len(messages.kind), None
-        for number in self._chosen(array, messages, in_block).tolist():
-            message = data[messages.start[number] : messages.end[number]]
+        chosen = self._chosen(array, messages, in_block)
+        lying = (column[chosen].tolist() for column in (messages.start, messages.end, messages.lsn, in_block))
+        for number, start, stop, lsn, is_streamed in zip(chosen.tolist(), *lying, strict=True):
             try:
-                self._look(number, message, int(messages.lsn[number]), bool(in_block[number]), replaced, entries)
+                self._look(number, data[start:stop], lsn, is_streamed, replaced, entries)
             except HeadwaterError as refused:
                 end, error = number, refused
                 break
@@ -331,12 +332,16 @@ def _joined(data: bytes, messages: Found, replaced: dict[int, bytes | None], end
     if not replaced:
         return data[:last]
     parts, at, view = list[bytes | memoryview](), 0, memoryview(data)
-    for number in sorted(number for number in replaced if number < end):
-        begin = int(messages.start[number]) - HEADER_BYTES
-        parts.append(view[at:begin])
-        at, new = int(messages.end[number]), replaced[number]
+    numbers = sorted(number for number in replaced if number < end)
+    places = np.array(numbers, np.int64)
+    begins, ends = (messages.start[places] - HEADER_BYTES).tolist(), messages.end[places].tolist()
+    for number, begin, behind in zip(numbers, begins, ends, strict=True):
+        if begin > at:
+            parts.append(view[at:begin])
+        at, new = behind, replaced[number]
         if new is not None:
-            parts += [_SIZE.pack(HEADER_BYTES - _SIZE.size + len(new)), view[begin + _SIZE.size : begin + HEADER_BYTES]]
+            parts.append(_SIZE.pack(HEADER_BYTES - _SIZE.size + len(new)))
+            parts.append(data[begin + _SIZE.size : begin + HEADER_BYTES])
             parts.append(new)
     parts.append(view[at:last])
     return b"".join(parts)
