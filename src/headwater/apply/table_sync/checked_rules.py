@@ -65,7 +65,7 @@ def check_names(rules: MapRules, published: Sequence[TableName], *, copies_data:
         if not any(map(pattern.has, published)):
             raise UsageError(f"{pattern.text}: no such table is published")
     targets: dict[TableName, TableName] = {}
-    for table in wanted_tables(rules, published):
+    for table in sorted(wanted_tables(rules, published)):
         other = targets.setdefault(rules.target(table), table)
         if other != table and copies_data:
             raise UsageError(
