@@ -243,16 +243,18 @@ def test_rows_come_into_a_condition_and_leave_it(pair: Pair, batches: bool) -> N
         assert rows[table]
 
 
-def test_a_row_that_a_condition_fails_for(pair: Pair) -> None:
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_row_that_a_condition_fails_for(pair: Pair, batches: bool) -> None:
     """What was committed before is applied; the error names the condition."""
     _tables(pair)
-    request = _request(pair, read_rules(conditions=["s.a: 10 / id > 1"]))
-    pair.run(SOURCE, "INSERT INTO s.a VALUES (5)", "INSERT INTO s.a VALUES (2), (0)", "INSERT INTO s.a VALUES (3)")
+    request = _request(pair, read_rules(conditions=["s.a: 10 / id > 1"]), batches=batches)
+    pair.run(SOURCE, "INSERT INTO s.a VALUES (5)", "INSERT INTO s.a VALUES (4)")
+    pair.run(SOURCE, "INSERT INTO s.a VALUES (2), (0)", "INSERT INTO s.a VALUES (3)")
     with pytest.raises(TargetError) as refused:
         _apply(pair, request)
     assert refused.value.message == "division by zero"
     assert 'row filter of table "s.a" of the source, --where s.a: 10 / id > 1' in str(refused.value.context)
-    assert pair.rows(OURS)["s.a"] == ["(5,,,)"]
+    assert pair.rows(OURS)["s.a"] == ["(4,,,)", "(5,,,)"]
 
 
 def test_a_value_that_was_not_sent(pair: Pair) -> None:

@@ -207,3 +207,30 @@ def test_the_service_is_the_source(pair: tuple[EmbeddedPostgres, EmbeddedPostgre
     with target.connect() as connection:
         for table, rows in expected.items():
             assert connection.execute(f"SELECT t::text FROM {table} t ORDER BY 1".encode()).fetchall() == rows
+
+
+@pytest.mark.slow
+def test_tables_that_come_and_change_their_names(pair: tuple[EmbeddedPostgres, EmbeddedPostgres]) -> None:
+    publisher, target = pair
+    make_tables(publisher, rows=10)
+    run(publisher, "CREATE TABLE later (id int PRIMARY KEY, v text)", "INSERT INTO later VALUES (1, 'here')")
+    run(target, *DEFINITIONS, *MOVED, "CREATE TABLE shop.later (id int PRIMARY KEY, v text)")
+    rules = ("--rename", "public.*=shop.*")
+    apply_until_now(publisher, target, *rules)
+    assert states(target) == dict.fromkeys(TABLES, "r")
+    run(publisher, "ALTER PUBLICATION p ADD TABLE later")
+    lines = apply_until_now(publisher, target, *rules, "--refresh")
+    assert 'table "public.later" added to subscription' in lines
+    apply_until_now(publisher, target, *rules)
+    assert states(target) == dict.fromkeys((*TABLES, "later"), "r")
+    # A table that goes by another name from now on is another one: it is copied.
+    run(target, "CREATE TABLE shop.elsewhere (id int PRIMARY KEY, v text)")
+    run(publisher, "INSERT INTO later VALUES (2, 'more')")
+    renamed = (*rules, "--rename", "public.later=shop.elsewhere")
+    apply_until_now(publisher, target, *renamed)
+    assert states(target) == dict.fromkeys((*TABLES, "later"), "r")
+    rows = "SELECT string_agg(id::text, ' ' ORDER BY id) FROM shop."
+    assert (value(target, f"{rows}later"), value(target, f"{rows}elsewhere")) == ("1", "1 2")
+    left = apply_until_now(publisher, target, *rules, "--exclude-table", "public.later")
+    assert 'table "public.later" removed from subscription' in left
+    assert states(target) == dict.fromkeys(TABLES, "r")

@@ -23,7 +23,7 @@ from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.mapped.delayed_feed import DelayedFeed
-from headwater.apply.mapped.mapped_feed import map_feed
+from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.mapped.named_ends import name_both_ends
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -261,7 +261,7 @@ class ApplyWorker:
         """
         end, states, is_whole = self._request.end, self._copies.states, False
         while not self._is_ending:
-            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
+            piece = take_behind(feed, WAIT_SECONDS, MOST_BYTES, applier.flush)
             is_whole = piece.is_whole or (is_whole and not piece.data)
             applier.apply(piece.data)
             if piece.is_whole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -10,7 +11,7 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.mapped.source_facts import ask_source, open_asked
 from headwater.apply.mapped.stream_map import StreamMap
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, TargetError
 from headwater.remote_slots.slot_feed import Piece
 
 MOST_BYTES = 16 << 20
@@ -29,6 +30,20 @@ def map_feed(feed: Feed, request: ApplyRequest) -> Feed:
     with open_asked(request) as source:
         facts = ask_source(source, request.slot.publications, request.maps)
     return MappedFeed(feed, StreamMap(request.maps, facts))
+
+
+def take_behind(feed: Feed, seconds: float, most_bytes: int, flush: Callable[[], None]) -> Piece:
+    """Take what has come; if a rule fails for it, what came before is applied first.
+
+    Args:
+        feed, seconds, most_bytes: see :meth:`headwater.apply.incoming.feeds.Feed.take`.
+        flush: waits until all that was sent is applied; if it raises, that error came first.
+    """
+    try:
+        return feed.take(seconds, most_bytes)
+    except TargetError:
+        flush()
+        raise
 
 
 class MappedFeed:

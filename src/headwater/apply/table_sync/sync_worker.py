@@ -23,7 +23,7 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
-from headwater.apply.mapped.mapped_feed import map_feed
+from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -195,7 +195,7 @@ class SyncWorker:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
-            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
+            piece = take_behind(feed, WAIT_SECONDS, MOST_BYTES, applier.flush)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:
