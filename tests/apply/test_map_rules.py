@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from headwater.apply.batches.batch_applier import BatchCounts
 from headwater.apply.incoming.map_rules import MapRules, TableName, read_rules
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.worker import ApplyWorker
@@ -46,10 +47,12 @@ def _request(pair: Pair, rules: MapRules, **options: Any) -> ApplyRequest:
     return pair.request(f"maps_{number}", f"p_{number}", maps=rules, **options)
 
 
-def _apply(pair: Pair, request: ApplyRequest) -> None:
-    """Apply all that there is, and let go of the slot."""
+def _apply(pair: Pair, request: ApplyRequest) -> BatchCounts:
+    """Apply all that there is, and let go of the slot; return how many batches there were."""
     try:
-        ApplyWorker(_ending(request, pair.end()), lambda _: None).run()
+        worker = ApplyWorker(_ending(request, pair.end()), lambda _: None)
+        worker.run()
+        return worker.batches
     finally:
         (publication,) = request.slot.publications
         pair.run(SOURCE, f"DROP PUBLICATION {publication}", f"SELECT pg_drop_replication_slot('{request.slot.slot}')")
@@ -178,6 +181,32 @@ def test_tables_under_other_names(pair: Pair) -> None:
     long = "c" + "".join(map(str, range(20)))
     assert rows["s.all_of_them"] == ["(1,a,1.5,m)", f"(11,{long},,)", "(12,d,,)"]
     assert rows["s.other"] == ["(7,behind)"]
+
+
+def test_batches_take_what_is_mapped(pair: Pair) -> None:
+    """Other names, columns left out, masks and conditions leave tables foldable."""
+    target = ("CREATE TABLE s.other (id text PRIMARY KEY, text text, n numeric)",)
+    _tables(pair, target)
+    rules = read_rules(
+        renames=["s.a=s.other", "s.a.note=text"],
+        excluded=["s.a.mood"],
+        masks=["s.a.id=hmac-sha256", "s.a.note=keep-last:1"],
+        conditions=["s.a: id % 2 = 0"],
+        left_out=["s.b", "s.whole", 's."Odd one"'],
+        secret=b"x",
+    )
+    request = _request(pair, rules)
+    pair.run(SOURCE, "INSERT INTO s.a VALUES (0)")
+    ApplyWorker(_ending(request, pair.end()), lambda _: None).run()
+    inserts = "INSERT INTO s.a SELECT g, 'n' || g, g FROM generate_series({}, {}) g"
+    pair.run(SOURCE, *(inserts.format(at, at + 9) for at in range(1, 200, 10)))
+    worker = ApplyWorker(_ending(request, pair.end()), lambda _: None)
+    worker.run()
+    pair.run(SOURCE, "UPDATE s.a SET n = n + 1 WHERE id < 100", "DELETE FROM s.a WHERE id > 150")
+    for counts in (worker.batches, _apply(pair, request)):
+        assert (counts.tried > 0, counts.fallbacks) == (True, 0)
+    query = "SELECT repeat('*', length(note) - 1) || right(note, 1), n FROM s.a WHERE id % 2 = 0 ORDER BY id"
+    assert sorted(pair.run(OURS, "SELECT text, n FROM s.other"), key=str) == sorted(pair.run(SOURCE, query), key=str)
 
 
 def test_changes_of_one_row_from_two_tables(pair: Pair) -> None:

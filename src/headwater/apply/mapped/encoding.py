@@ -52,6 +52,40 @@ def encode_change(table: TableMap, message: Insert | Update | Delete, *, is_stre
     return b"U" + head + old + b"N" + _tuple(table.row(message.new))
 
 
+def leave_out(data: bytes, at: int, keeps: Sequence[bool]) -> bytes | None:
+    """Write a change without some columns, which is the same as reading and encoding it, and sooner done.
+
+    Args:
+        data: the message; at: where its first tuple's mark lies; keeps: of each column whether it stays.
+
+    Returns:
+        the message; None if it is malformed, or has other columns.
+    """
+    parts, count = [data[:at]], _COUNT.pack(sum(keeps))
+    while at < len(data):
+        if data[at + 1 : at + 3] != _COUNT.pack(len(keeps)):
+            return None
+        parts += [data[at : at + 1], count]
+        at += 3
+        begin = at
+        for is_wanted in keeps:
+            end = _end_of_value(data, at)
+            if not is_wanted:
+                parts.append(data[begin:at])
+                begin = end
+            at = end
+        parts.append(data[begin:at])
+    return b"".join(parts) if at == len(data) else None
+
+
+def _end_of_value(data: bytes, at: int) -> int:
+    """Return where a column's value ends; behind the message for what is none."""
+    kind = data[at : at + 1]
+    if kind in (b"t", b"b"):
+        return at + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+    return at + 1 if kind in (b"n", b"u") else len(data) + 1
+
+
 def _tuple(row: SentTuple) -> bytes:
     parts = [_COUNT.pack(len(row.kinds))]
     for kind, value in zip(row.kinds, row.values, strict=True):

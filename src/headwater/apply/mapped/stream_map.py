@@ -35,7 +35,7 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.incoming.messages import Relation as RelationMessage
-from headwater.apply.mapped.encoding import encode_change, encode_relation, encode_truncate
+from headwater.apply.mapped.encoding import encode_change, encode_relation, encode_truncate, leave_out
 from headwater.apply.mapped.row_filters import RowError
 from headwater.apply.mapped.source_facts import SourceFacts
 from headwater.apply.mapped.table_maps import TableMap, map_table
@@ -47,6 +47,7 @@ Change = Insert | Update | Delete
 _SIZE = struct.Struct(">I")
 _CHANGES = np.frombuffer(b"IUD", np.uint8)
 _OTHERS = np.frombuffer(b"RTScpA", np.uint8)
+_ROWS = b"IUD"
 _START, _STOP, _RELATION = b"S"[0], b"E"[0], b"R"[0]
 REFUSED = "22023"
 """SQLSTATE of a relation that is announced in a form which a rule does not fit any more: invalid_parameter_value."""
@@ -72,6 +73,11 @@ class _Entry:
     message: Change
     is_streamed: bool
     new: Change | None
+
+    @property
+    def stays(self) -> bool:
+        """Whether the message is handed on as it is."""
+        return self.new is self.message and self.map.places is None and not self.map.masks
 
 
 class StreamMap:
@@ -113,7 +119,7 @@ class StreamMap:
                 break
         end, error = self._judge(entries, messages, end, error)
         for entry in entries:
-            if entry.number < end:
+            if entry.number < end and not entry.stays:
                 replaced[entry.number] = None if entry.new is None else _encoded(entry)
         return Mapped(_joined(data, messages, replaced, end), error)
 
@@ -152,14 +158,11 @@ class StreamMap:
         replaced: dict[int, bytes | None],
         entries: list[_Entry],
     ) -> None:
+        if data[0] in _ROWS:
+            self._change(number, data, lsn, is_streamed, replaced, entries)
+            return
         message = read_message(data, lsn, is_streamed=is_streamed)
         match message:
-            case Insert() | Update() | Delete():
-                table = self._table(message.oid)
-                if table is not None and table.changes_rows:
-                    _check(table, message)
-                    new = None if table.is_left_out else message
-                    entries.append(_Entry(number, table, message, is_streamed, new))
             case RelationMessage():
                 self._announce(number, data, message, is_streamed, replaced)
             case Truncate():
@@ -174,6 +177,30 @@ class StreamMap:
                     self._streamed.pop(message.xid, None)
             case _:
                 self._block = None
+
+    def _change(
+        self,
+        number: int,
+        data: bytes,
+        lsn: int,
+        is_streamed: bool,
+        replaced: dict[int, bytes | None],
+        entries: list[_Entry],
+    ) -> None:
+        """Map a change, or note it to be mapped once its condition is known."""
+        at = 5 if is_streamed else 1
+        table = self._table(int.from_bytes(data[at : at + 4], "big"))
+        if table is None or not table.changes_rows:
+            return
+        if table.is_left_out:
+            replaced[number] = None
+        elif table.keeps is not None and (shorter := leave_out(data, at + 4, table.keeps)) is not None:
+            replaced[number] = shorter
+        else:
+            message = read_message(data, lsn, is_streamed=is_streamed)
+            assert isinstance(message, Insert | Update | Delete)
+            _check(table, message)
+            entries.append(_Entry(number, table, message, is_streamed, message))
 
     def _table(self, oid: int) -> TableMap | None:
         if self._block is not None and oid in self._streamed[self._block]:

@@ -9,6 +9,7 @@ have.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from headwater.apply.incoming.map_rules import ColumnRule, MapRules, TableName, TableRules, mask_of
 from headwater.apply.incoming.messages import BINARY, NULL, TEXT, SentTuple
@@ -42,6 +43,13 @@ class TableMap:
     def changes_rows(self) -> bool:
         """Whether rows are not handed on as they are."""
         return self.is_left_out or self.places is not None or bool(self.masks) or self.condition is not None
+
+    @cached_property
+    def keeps(self) -> tuple[bool, ...] | None:
+        """Of each column whether it stays, where that is all that becomes of rows; else None."""
+        if self.places is None or self.masks or self.condition is not None:
+            return None
+        return tuple(at in self.places for at in range(len(self.source.columns)))
 
     def check(self, row: SentTuple) -> None:
         """See that a tuple has all columns.
