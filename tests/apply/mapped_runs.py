@@ -19,9 +19,11 @@ from apply.differential import (
     Differential,
     make_slots,
     place,
+    rows_of,
     server_of,
     subscribe,
 )
+from serving.service import wait_until
 
 SCHEMA = "shop"
 WHOLE = "whole"
@@ -78,6 +80,9 @@ def mapped_differential(
         make_slots(pair)
         subscribe(pair, "")
         stack.enter_context(worker)
+        # What is prepared later may hold locks that a start waits for.
+        active = f"SELECT active FROM pg_replication_slots WHERE slot_name = '{OURS}'"
+        wait_until(lambda: rows_of(server, active) == [(True,)])
         yield pair
         assert worker.stop() == 0, worker.text()
         with server.connect(STOCK) as session:

@@ -105,5 +105,5 @@ def test_random_work(tmp_path: Path, kind: str, major: int, seed: int) -> None:
         writers.close()
         pair.catch_up()
         rows = pair.compare()
-        assert rows["keyed"]
+        assert any(rows[table] for table in CONDITIONS)
         assert not rows["green"]

@@ -6,6 +6,7 @@ In: a request. Out: the map of each table that a rule is about. Tables that come
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import cast
 
 from headwater.apply.incoming.map_rules import MapRules, TableName
@@ -17,8 +18,11 @@ from headwater.apply.table_sync.publisher_tables import describe_table, list_tab
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts
-from headwater.errors import UsageError
+from headwater.errors import ServerError, UsageError
 from headwater.receiver.replication_connection import ReplicationConnection
+from headwater.remote_slots.announced_relations import SentRelation
+
+_LOCKED, _PATIENCE = "55P03", "SET lock_timeout = '2s'"
 
 
 def check_rules(connection: TargetConnection, facts: TargetFacts, request: ApplyRequest) -> None:
@@ -38,15 +42,25 @@ def check_rules(connection: TargetConnection, facts: TargetFacts, request: Apply
         source = cast("ReplicationConnection", asked)
         published = [TableName(*table) for table in list_tables(source, publications)]
         check_names(rules, published, copies_data=request.copies_data)
-        maps = [
-            map_table(rules, describe_table(source, publications, *table).sent, source_facts)
-            for table in tables_with_rules(rules, published)
-        ]
+        with suppress(ServerError):
+            source.rows(_PATIENCE)
+        described = [_described(source, publications, table) for table in tables_with_rules(rules, published)]
+        maps = [map_table(rules, sent, source_facts) for sent in described if sent is not None]
     run_as_owner = request.run_as_owner
     if run_as_owner is None:
         run_as_owner = runs_as_owner_by_default(facts.major)
     for table in maps:
         check_target(connection, facts, rules, table, run_as_owner=run_as_owner)
+
+
+def _described(source: ReplicationConnection, publications: Sequence[str], table: TableName) -> SentRelation | None:
+    """Ask for a table as it is sent; None if it is locked: its rules are checked when it is announced."""
+    try:
+        return describe_table(source, publications, *table).sent
+    except ServerError as error:
+        if error.sqlstate != _LOCKED:
+            raise
+        return None
 
 
 def check_names(rules: MapRules, published: Sequence[TableName], *, copies_data: bool) -> None:
