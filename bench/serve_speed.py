@@ -93,7 +93,7 @@ class Peer:
 def serving(server: EmbeddedPostgres, directory: Path) -> Iterator[tuple[Peer, Peer]]:
     """Back a server up, and serve its WAL as it writes it; give the server and the service."""
     backup, rules, users = directory / "serve-base", directory / "hba.conf", directory / "users.toml"
-    take_backup(BackupRequest(conninfo=_conninfo(server), directory=backup))
+    take_backup(BackupRequest(conninfo=conninfo(server), directory=backup))
     rules.write_text("host all,replication all 127.0.0.1/32 trust\n")
     write_users(users, Users().with_user(User("postgres", may_copy_all=True)))
     command = [sys.executable, "-m", "headwater.cli.main", "serve", "--listen", "127.0.0.1:0"]
@@ -264,9 +264,10 @@ def _read(stream: Iterator[bytes], arrivals: list[tuple[float, float]]) -> None:
             arrivals.append((datetime.fromisoformat(text + ":00" * (text[-3] in "+-")).timestamp(), time.time()))
 
 
-def _conninfo(server: EmbeddedPostgres) -> str:
+def conninfo(server: EmbeddedPostgres, database: str = "postgres") -> str:
+    """Return the connection string of a server's database."""
     environment = server.client_environment()
-    return f"host={environment['PGHOST']} port={environment['PGPORT']} user={environment['PGUSER']} dbname=postgres"
+    return f"host={environment['PGHOST']} port={environment['PGPORT']} user={environment['PGUSER']} dbname={database}"
 
 
 MEASUREMENT = Measurement(("serve_throughput", "serve_fanout", *LATENCIES), measure)

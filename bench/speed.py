@@ -7,7 +7,8 @@ says what is measured and how:
 - :mod:`snapshot`: rows of a backup beside COPY; :mod:`index_speed`: the index beside ``pg_waldump``;
 - :mod:`scaling`: a second core; :mod:`huge_transaction`: memory for one transaction of 5 GB;
 - :mod:`stream_latency` and :mod:`live_cdc`: a server that works, followed;
-- :mod:`serve_speed`, :mod:`subscriber_speed`: the service and its subscribers;
+- :mod:`serve_speed`, :mod:`subscriber_speed`: the service and its subscribers; :mod:`apply_speed`,
+  :mod:`apply_live`: applying;
 - :mod:`debezium_embedded`: beside Debezium's engine, if it is there; :mod:`start`: what a whole command takes.
 
 Machines differ and are noisy: ratios count, with their range. Figures go to ``build/bench.json``, behind each
@@ -27,6 +28,8 @@ from typing import Any
 
 from rich.console import Console
 
+import apply_live
+import apply_speed
 import debezium_embedded
 import huge_transaction
 import index_speed
@@ -55,6 +58,8 @@ MEASUREMENTS = (
     live_cdc.MEASUREMENT,
     serve_speed.MEASUREMENT,
     subscriber_speed.MEASUREMENT,
+    apply_speed.MEASUREMENT,
+    apply_live.MEASUREMENT,
     debezium_embedded.MEASUREMENT,
     start.MEASUREMENT,
 )

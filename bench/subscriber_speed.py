@@ -13,11 +13,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import psycopg
+from numpy.typing import NDArray
 
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from logs import bench_server
 from results import Measurement, Result, Sitting
-from serve_speed import RATE, SECONDS, WARM_UP_SECONDS, Peer, latencies, serving
+from serve_speed import RATE, SECONDS, WARM_UP_SECONDS, Peer, conninfo, latencies, serving
 from server_runs import RUNS, one_row
 from workloads import PGBENCH_CLIENTS
 
@@ -61,25 +63,37 @@ def _latency(
     """Subscribe, and insert rows at an even rate."""
     seconds = sitting.seconds or SECONDS
     with _subscribed(subscriber, ours, "late", "copy_data = false"):
-        script = sitting.directory / "late.sql"
-        script.write_text("INSERT INTO late (body) VALUES (md5(random()::text));\n")
-        load = [str(server.programs.program("pgbench")), "--no-vacuum", "--protocol", "prepared", "--file", str(script)]
-        load += ["--client", str(PGBENCH_CLIENTS), "--rate", str(RATE), "--time", str(round(seconds + WARM_UP_SECONDS))]
-        with subscriber.connect() as connection:
-            began = one_row(connection, f"SELECT now() + interval '{WARM_UP_SECONDS} s'")[0]
-        with sitting.console.status(f"subscribers: {RATE} transactions a second"):
-            subprocess.run(load, env=server.client_environment(), check=True, capture_output=True)
-        _wait_for_all(server, subscriber)
-        with subscriber.connect() as connection:
-            late = np.array([float(row[0]) for row in connection.execute(LATE_BY, [began])])
+        parts = late_parts(server, conninfo(subscriber), sitting)
     about = f"commit to applied by a stock subscriber, {RATE:,} transactions/s, p"
-    return latencies(LATENCIES, names, about, np.array_split(late, sitting.runs or RUNS), len(late) / seconds)
+    return latencies(LATENCIES, names, about, parts, sum(map(len, parts)) / seconds)
 
 
-def _wait_for_all(server: EmbeddedPostgres, subscriber: EmbeddedPostgres) -> None:
+def late_parts(server: EmbeddedPostgres, place: str, sitting: Sitting) -> list[NDArray[np.float64]]:
+    """Insert rows at an even rate, and return how late they were applied, in milliseconds, for each part of the time.
+
+    Args:
+        server: the source; place: connection string of the database in which they are applied.
+        sitting: says for how long, and in how many parts.
+    """
+    seconds = sitting.seconds or SECONDS
+    script = sitting.directory / "late.sql"
+    script.write_text("INSERT INTO late (body) VALUES (md5(random()::text));\n")
+    load = [str(server.programs.program("pgbench")), "--no-vacuum", "--protocol", "prepared", "--file", str(script)]
+    load += ["--client", str(PGBENCH_CLIENTS), "--rate", str(RATE), "--time", str(round(seconds + WARM_UP_SECONDS))]
+    with psycopg.connect(place) as connection:
+        began = one_row(connection, f"SELECT now() + interval '{WARM_UP_SECONDS} s'")[0]
+    with sitting.console.status(f"applied: {RATE} transactions a second"):
+        subprocess.run(load, env=server.client_environment(), check=True, capture_output=True)
+    _wait_for_all(server, place)
+    with psycopg.connect(place) as connection:
+        late = np.array([float(row[0]) for row in connection.execute(LATE_BY, [began])])
+    return np.array_split(late, sitting.runs or RUNS)
+
+
+def _wait_for_all(server: EmbeddedPostgres, place: str) -> None:
     with server.connect() as connection:
         count = one_row(connection, "SELECT count(*) FROM late")[0]
-    with subscriber.connect() as connection:
+    with psycopg.connect(place, autocommit=True) as connection:
         while one_row(connection, "SELECT count(*) FROM late")[0] < count:
             time.sleep(0.1)
 

@@ -128,12 +128,14 @@ class Differential:
         is_two_phase: prepared transactions are applied at PREPARE.
         has_refresh: new tables are made known to the stock subscription.
         worker: ``headwater apply``.
+        is_batched: it applies several transactions as one, with the commit time of the last of them.
     """
 
     publisher: EmbeddedPostgres
     target: EmbeddedPostgres
     worker: Applying
     is_two_phase: bool = False
+    is_batched: bool = True
     _marks: int = field(default=0, init=False)
 
     def everywhere(self, *statements: str) -> None:
@@ -186,7 +188,7 @@ class Differential:
 
     def compare(self) -> dict[str, list[tuple[Any, ...]]]:
         """Compare all that both have come to, which is the same; return it."""
-        stock, ours = (contents_of(self.target, database) for database in (STOCK, OURS))
+        stock, ours = (contents_of(self.target, database, self.is_batched) for database in (STOCK, OURS))
         assert ours.keys() == stock.keys()
         for name, rows in stock.items():
             only_stock, only_ours = Counter(rows) - Counter(ours[name]), Counter(ours[name]) - Counter(rows)
@@ -230,7 +232,7 @@ def differential(
             _run(target, "postgres", [f"CREATE DATABASE {database}"])
         log, flags = directory / "apply.log", [*flags, *(["--two-phase"] if is_two_phase else [])]
         worker = Applying(place(publisher, SOURCE_DATABASE), place(target, OURS), log, *flags)
-        pair = Differential(publisher, target, worker, is_two_phase)
+        pair = Differential(publisher, target, worker, is_two_phase, "--no-batches" not in flags)
         pair.on_source(MARKER, *tables, f"CREATE PUBLICATION {PUBLICATION} {publication}")
         pair.on_targets(MARKER, *(tables if target_tables is None else target_tables))
         make_slots(pair)
@@ -303,13 +305,15 @@ _PLACE = "SELECT remote_lsn::text FROM pg_replication_origin_status WHERE extern
 _OF_STOCK = "(SELECT 'pg_' || oid FROM pg_subscription WHERE subname = 'stock')"
 
 
-def contents_of(server: EmbeddedPostgres, database: str) -> dict[str, list[tuple[Any, ...]]]:
+def contents_of(
+    server: EmbeddedPostgres, database: str, without_times: bool = False
+) -> dict[str, list[tuple[Any, ...]]]:
     """Return what a database of the target has: rows with their commit times and origins, and all else by its name."""
     with server.connect(database) as session:
         # What a prepared transaction has emptied nobody can read.
         session.execute("SET lock_timeout = '2s'")
         tables = [name for (name,) in session.execute(_TABLES).fetchall()]
-        contents = {name: _rows(session, name) for name in tables}
+        contents = {name: _rows(session, name, without_times) for name in tables}
         contents |= {"sequences": session.execute(_SEQUENCES).fetchall()}
         contents |= {"prepared": session.execute(_PREPARED).fetchall()}
         origin = _OF_STOCK if database == STOCK else f"'{ORIGIN}'"
@@ -317,13 +321,13 @@ def contents_of(server: EmbeddedPostgres, database: str) -> dict[str, list[tuple
     return contents
 
 
-def _rows(session: psycopg.Connection[Any], table: str) -> list[tuple[Any, ...]]:
+def _rows(session: psycopg.Connection[Any], table: str, without_times: bool) -> list[tuple[Any, ...]]:
     # Of rows that are equal any may be changed, and those of zeros of both signs are.
     try:
         rows = session.execute(_ROWS.format(table).encode()).fetchall()
     except psycopg.errors.LockNotAvailable:
         return [("locked",)]
-    return sorted((text.replace(",-0,", ",0,"), *rest) for text, *rest in rows)
+    return sorted((text.replace(",-0,", ",0,"), None if without_times else time, origin) for text, time, origin in rows)
 
 
 def source_rows(server: EmbeddedPostgres, database: str, table: str) -> list[str]:

@@ -127,6 +127,16 @@ def test_rows_that_are_not_there(pair: Pair) -> None:
     [
         (
             "CREATE UNIQUE INDEX ON s.t (n)",
+            "BEGIN; UPDATE s.t SET n = n + 1; COMMIT",
+            "23505",
+        ),
+        (
+            "ALTER TABLE s.t ALTER n SET NOT NULL",
+            "BEGIN; UPDATE s.t SET n = NULL; UPDATE s.t SET n = 1; COMMIT",
+            "23502",
+        ),
+        (
+            "CREATE UNIQUE INDEX ON s.t (n)",
             "BEGIN; INSERT INTO s.t SELECT g + 1000, g, '' FROM generate_series(1, 50) g; "
             "DELETE FROM s.t WHERE id <= 50; COMMIT",
             "23505",
@@ -144,7 +154,7 @@ def test_rows_that_are_not_there(pair: Pair) -> None:
             "23505",
         ),
     ],
-    ids=["order", "values between", "a key that is there", "a row that comes and goes"],
+    ids=["moves", "NULLs between", "order", "values between", "a key that is there", "a row that comes and goes"],
 )
 def test_what_one_by_one_is_refused(pair: Pair, on_target: str, work: str, sqlstate: str) -> None:
     slot = _begun(pair, [on_target])
@@ -154,6 +164,35 @@ def test_what_one_by_one_is_refused(pair: Pair, on_target: str, work: str, sqlst
         _apply(pair, slot)
     assert refused.value.sqlstate == sqlstate
     assert pair.rows(OURS) == before
+
+
+REPEATED = (
+    "BEGIN; UPDATE s.t SET n = n + 100; UPDATE s.t SET note = 'x' WHERE id % 2 = 0; COMMIT",
+    "INSERT INTO s.t SELECT g, g + 1000, '' FROM generate_series(1001, 1300) g",
+    "BEGIN; DELETE FROM s.t WHERE id > 1200; INSERT INTO s.t SELECT g, g, '' FROM generate_series(1201, 1240) g; END",
+    "UPDATE s.t SET note = 'z' WHERE id < 1100",
+)
+
+
+@pytest.mark.parametrize(
+    ("on_target", "work", "fallbacks"),
+    [
+        ("ALTER TABLE s.t ADD CHECK (n > 0), ALTER note SET NOT NULL", REPEATED, 0),
+        ("ALTER TABLE s.t ALTER n TYPE bigint", REPEATED, 0),
+        ("CREATE UNIQUE INDEX ON s.t (n)", REPEATED[1:], 0),
+        ("CREATE UNIQUE INDEX ON s.t (n) INCLUDE (note); CREATE UNIQUE INDEX ON s.t (note, n)", REPEATED[1:3], 0),
+        ("CREATE UNIQUE INDEX ON s.t (n) WHERE n > 0", REPEATED[1:], 1),
+        ("ALTER TABLE s.t ADD CHECK (n > 0)", ["UPDATE s.t SET n = n + 1 WHERE id = 1"] * 100, 1),
+    ],
+    ids=["checks", "another type", "a unique index", "two", "a predicate", "one row again and again"],
+)
+def test_rows_that_change_several_times(pair: Pair, on_target: str, work: Sequence[str], fallbacks: int) -> None:
+    slot = _begun(pair, [on_target])
+    pair.run(SOURCE, *work)
+    worker = _apply(pair, slot)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    assert worker.batches.tried > 0
+    assert worker.batches.fallbacks == fallbacks
 
 
 def test_triggers_see_each_change(pair: Pair) -> None:
@@ -169,3 +208,23 @@ def test_triggers_see_each_change(pair: Pair) -> None:
     assert _apply(pair, slot).batches.tried == 0
     changed = pair.run(OURS, "SELECT count(*) FROM s.t WHERE id >= 100 AND note <> 'seen'")
     assert changed == [(0,)]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_large_transaction_is_folded_in_runs(pair: Pair, missing: bool) -> None:
+    slot = _begun(pair, ["DELETE FROM s.t WHERE id = 30"] if missing else [])
+    for database in (SOURCE, OURS):
+        pair.run(database, "CREATE TABLE s.more (id bigint PRIMARY KEY, note text)")
+    pair.run(
+        SOURCE,
+        "BEGIN; INSERT INTO s.more SELECT g, repeat('x', g % 7) FROM generate_series(1, 70000) g; "
+        "UPDATE s.t SET n = n + 1; TRUNCATE s.t; INSERT INTO s.t SELECT g, g FROM generate_series(1, 500) g; "
+        "UPDATE s.more SET id = -id WHERE id < 100; DELETE FROM s.more WHERE id % 100 = 0; COMMIT",
+    )
+    lines: list[str] = []
+    _apply(pair, slot, lines)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    # Each run is behind a savepoint, of which its rows have the number.
+    assert pair.run(OURS, "SELECT count(DISTINCT xmin::text) > 2 FROM s.more") == [(True,)]
+    text = 'conflict detected on relation "s.t": conflict=update_missing'
+    assert [line for line in lines if "conflict" in line] == [text] * missing

@@ -14,6 +14,9 @@ from packaged_servers import is_packaged
 pytestmark = pytest.mark.server
 
 
+_BY_ITSELF = ("--no-batches",)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of subscription, as both are asked for it.
@@ -28,7 +31,7 @@ class Kind:
     """
 
     publication: str = "FOR ALL TABLES"
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = _BY_ITSELF
     options: str = ""
     is_two_phase: bool = False
     left_out: tuple[str, ...] = ()
@@ -44,13 +47,21 @@ log, deep, figures (id, note, a), numbered WHERE (id > 5), cut (id, b, c), by_ha
 """
 KINDS = {
     "text": Kind(),
-    "binary": Kind(flags=("--binary",), options="binary = true"),
-    "synchronous": Kind(flags=("--synchronous-commit", "on"), options="synchronous_commit = on"),
+    "batched": Kind(flags=()),
+    "binary": Kind(flags=(*_BY_ITSELF, "--binary"), options="binary = true"),
+    "synchronous": Kind(flags=(*_BY_ITSELF, "--synchronous-commit", "on"), options="synchronous_commit = on"),
     "two-phase": Kind(is_two_phase=True, left_out=WITHOUT_KEY, first=15),
     "root": Kind("FOR ALL TABLES WITH (publish_via_partition_root = true)", left_out=LEAVES),
     "filtered": Kind(_FILTERED, first=15, is_whole=False),
 }
-DAILY = (("text", 18, 18), ("binary", 16, 16), ("two-phase", 18, 18), ("root", 16, 16), ("filtered", 18, 18))
+DAILY = (
+    ("text", 18, 18),
+    ("batched", 16, 16),
+    ("binary", 16, 16),
+    ("two-phase", 18, 18),
+    ("root", 16, 16),
+    ("filtered", 18, 18),
+)
 PAIRS = ((14, 14), (15, 15), (16, 16), (17, 17), (18, 18), (19, 19), (14, 18), (18, 14), (16, 19), (19, 15))
 CASES = [
     *(pytest.param(*case, 1, id="-".join(map(str, case))) for case in DAILY),

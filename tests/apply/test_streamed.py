@@ -100,6 +100,30 @@ def test_locks_in_the_way(tmp_path: Path) -> None:
         pair.drop_subscription()
 
 
+@pytest.mark.parametrize("mode", ["on", "parallel"])
+def test_runs_are_folded(tmp_path: Path, mode: str) -> None:
+    with server_of(18) as publisher, server_of(18) as target:
+        pair = Pair(publisher, target, f"streaming = {mode}")
+        with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
+            with publisher.connect() as session:
+                session.execute("BEGIN")
+                session.execute("INSERT INTO rows SELECT i, 1, repeat('x', 20) FROM generate_series(1, 50000) i")
+                session.execute("SAVEPOINT a")
+                session.execute("UPDATE rows SET note = 'in ' || id WHERE id % 2 = 0")
+                session.execute("SAVEPOINT b")
+                session.execute("DELETE FROM rows WHERE id % 3 = 0")
+                session.execute("ROLLBACK TO a")
+                session.execute("UPDATE rows SET note = 'out ' || id WHERE id % 5 = 0")
+                session.execute("COMMIT")
+            pair.catch_up()
+            pair.compare()
+            # Each run is behind a savepoint, of which its rows have the number.
+            with target.connect(OURS) as session:
+                assert session.execute("SELECT count(DISTINCT xmin::text) > 2 FROM rows").fetchall() == [(True,)]
+            assert applying.text() == ""
+        pair.drop_subscription()
+
+
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """A transaction of 200 MB is kept in a file that no name leads to."""
     scratch = tmp_path / "scratch"

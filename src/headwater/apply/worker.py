@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
+from headwater.apply.batches.bulk_tables import BulkTables
+from headwater.apply.batches.folded_batch import FoldsAhead
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
@@ -223,10 +225,16 @@ class ApplyWorker:
             sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
             stack.enter_context(sessions)
         states = self._copies.states
-        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
+        bulk = BulkTables(connection, relations, tables, serial.flush)
+        folded = bulk if request.folds else None
+        streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready, folded)
         stack.enter_context(streams)
-        counts = self.batches
-        return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)
+        ahead = stack.enter_context(FoldsAhead())
+        return BatchApplier(
+            *(connection, relations, positions, streams, tables, bulk, ahead),
+            batches=request.folds,
+            counts=self.batches,
+        )
 
     def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
         """Tell of a row that is not there, as the apply worker logs it."""

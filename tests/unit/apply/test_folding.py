@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from headwater.apply.batches import _folding as _f
+from headwater.remote_slots.framed_messages import Cells
 from headwater.rows.items import DELETE, INSERT, NULL, TEXT, UNCHANGED, UPDATE
 
 NATTS = 3
@@ -21,13 +25,14 @@ CHANGES = st.lists(
 Row = list[str | None]
 
 
-def _twin(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] | None:
+def _twin(changes: list[tuple[int, int, Row]], required: Sequence[int] = ()) -> dict[int, tuple[int, Row]] | None:
     """Fold as plainly as can be: flags and last values by key; None where a change does not follow."""
     rows: dict[int, tuple[int, Row]] = {}
     for kind, key, values in changes:
         flags, last = rows.get(key, (0 if kind == INSERT else _f.EXISTED | _f.ALIVE, ["u", "u"]))
         flags |= _f.SEVERAL if key in rows else 0
-        if (kind == INSERT) == bool(flags & _f.ALIVE):
+        is_refused = kind != DELETE and any(values[at - 1] is None for at in required)
+        if (kind == INSERT) == bool(flags & _f.ALIVE) or is_refused:
             return None
         if kind == DELETE:
             rows[key] = flags & ~_f.ALIVE, last if key in rows else values
@@ -38,7 +43,7 @@ def _twin(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] | N
     return rows
 
 
-def _folded(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] | None:
+def _cells(changes: list[tuple[int, int, Row]]) -> tuple[NDArray[np.uint8], Cells]:
     texts: list[bytes] = []
     kinds, starts, lengths, at = [], [], [], 0
     for _, key, values in changes:
@@ -49,15 +54,20 @@ def _folded(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] |
             lengths.append(len(text))
             texts.append(text)
             at += len(text)
-    count = len(changes)
     data = np.frombuffer(b"".join(texts) or b"-", np.uint8)
     cells = np.array(kinds, np.uint8), np.array(starts, np.int64), np.array(lengths, np.int32)
+    return data, cells
+
+
+def _folded(changes: list[tuple[int, int, Row]], required: Sequence[int] = ()) -> dict[int, tuple[int, Row]] | None:
+    data, cells = _cells(changes)
+    count = len(changes)
     flags = np.zeros(count, np.uint8)
     room = count * NATTS
     rows = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int32)
     own = np.array([kind for kind, _, _ in changes], np.uint8), np.arange(count, dtype=np.int64) * NATTS
     index = np.full(64, -1, np.int64), np.zeros(count, np.int64)
-    number = _f.fold(data, own, np.array([0], np.int32), NATTS, cells, index, flags, rows)
+    number = _f.fold(data, own, np.array([0], np.int32), np.array(required, np.int32), NATTS, cells, index, flags, rows)
     if number < 0:
         return None
 
@@ -72,8 +82,23 @@ def _folded(changes: list[tuple[int, int, Row]]) -> dict[int, tuple[int, Row]] |
     return result
 
 
-@given(CHANGES)
-def test_rows_are_folded_by_their_keys(changes: list[tuple[int, int, Row]]) -> None:
+@given(CHANGES, st.sampled_from([(), (1,), (1, 2)]))
+def test_rows_are_folded_by_their_keys(changes: list[tuple[int, int, Row]], required: tuple[int, ...]) -> None:
     # What is inserted is sent whole.
     whole = [(kind, key, [v if kind != INSERT or v != "u" else "x" for v in values]) for kind, key, values in changes]
-    assert _folded(whole) == _twin(whole)
+    assert _folded(whole, required) == _twin(whole, required)
+
+
+@given(CHANGES.filter(len))
+def test_runs_have_each_row_at_most_once(changes: list[tuple[int, int, Row]]) -> None:
+    data, cells = _cells(changes)
+    firsts = np.arange(len(changes), dtype=np.int64) * NATTS
+    cuts = np.empty(len(changes) + 1, np.int64)
+    runs = _f.cut_at_repeats(data, firsts, np.array([0], np.int32), cells, np.full(64, -1, np.int64), cuts)
+    expected, seen = [0], set[int]()
+    for number, (_, key, _) in enumerate(changes):
+        if key in seen:
+            expected.append(number)
+            seen.clear()
+        seen.add(key)
+    assert cuts[: runs + 1].tolist() == [*expected, len(changes)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.apply.batches.batch import Messages
 from headwater.apply.streamed import spool as spools
 from headwater.apply.streamed.spool import Spool
 from headwater.errors import SpoolError
@@ -45,17 +46,22 @@ def test_random_subtransactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             data = b"%d" % number + bytes(random_of.randrange(200))
             spool.add(path[-1], data, number)
             expected.append((tuple(path), data))
-    assert [data for data, _ in spool.messages()] == [data for _, data in expected]
+    assert [data for data, _ in _messages(spool)] == [data for _, data in expected]
     assert (tmp_path / "made").exists() == (memory < 1 << 20)
     spool.close()
     assert not list(tmp_path.rglob("*.*"))
+
+
+def _messages(spool: Spool) -> list[tuple[bytes, int]]:
+    """Return the messages, each with its LSN."""
+    return [message for piece in spool.pieces() for message in Messages.parse(piece)]
 
 
 def test_a_subtransaction_without_changes(tmp_path: Path) -> None:
     spool = Spool(TOP, tmp_path)
     spool.add(TOP, b"a", 1)
     assert spool.roll_back(TOP + 1) is None
-    assert list(spool.messages()) == [(b"a", 1)]
+    assert _messages(spool) == [(b"a", 1)]
 
 
 def test_no_place_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

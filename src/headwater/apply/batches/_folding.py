@@ -72,10 +72,39 @@ def _same(data: Bytes, left_row: Int, right_row: Int, keys: Int32s, cells: Cells
 
 
 @borrowing_kernel
+def cut_at_repeats(data: Bytes, firsts: Int64s, keys: Int32s, cells: Cells, table: Int64s, cuts: Int64s) -> Int:
+    """Cut changes of one table into runs in which no row has more than one.
+
+    Args:
+        data: uint8[]; firsts: int64[n] the first cell of each change's tuple, n > 0.
+        keys: int32[] columns of the key; cells: of all tuples.
+        table: int64[2 ** m], more than n, all -1.
+        cuts: int64[n + 1] gets the first change of each run, and n.
+
+    Returns:
+        how many runs there are.
+    """
+    runs, begin, mask = 0, np.int64(0), np.int64(len(table) - 1)
+    cuts[0] = 0
+    for number in range(len(firsts)):
+        home = place = _hash(data, firsts[number], keys, cells) & mask
+        # What the table has of runs before is as good as empty.
+        while table[place] >= begin and not _same(data, firsts[table[place]], firsts[number], keys, cells):
+            place = (place + 1) & mask
+        if table[place] >= begin:
+            begin, runs, place = np.int64(number), runs + 1, home
+            cuts[runs] = number
+        table[place] = number
+    cuts[runs + 1] = len(firsts)
+    return runs + 1
+
+
+@borrowing_kernel
 def fold(
     data: Bytes,
     changes: tuple[NDArray[np.uint8], Int64s],
     keys: Int32s,
+    required: Int32s,
     natts: Int,
     cells: Cells,
     index: tuple[Int64s, Int64s],
@@ -87,13 +116,15 @@ def fold(
     Args:
         data: uint8[].
         changes: uint8[n] kinds, int64[n] the first cell of each one's tuple, in the order in which they were made.
-        keys: int32[] columns of the key; natts: cells of a tuple; cells: of all tuples.
+        keys: int32[] columns of the key; required: int32[] columns that may not be NULL.
+        natts: cells of a tuple; cells: of all tuples.
         index: int64[2 ** m], more than n, all -1; int64[n] of any content.
         flags: uint8[n] gets what became of each row.
         rows: kinds, starts, lengths [n * natts] get the values that each row has last.
 
     Returns:
-        how many rows there are; -1 if a change does not follow from the one before it, or a key is not sent.
+        how many rows there are; -1 if a change does not follow from the one before it, a key is not sent, or what is
+        required is NULL.
     """
     kinds, firsts = changes
     table, representatives = index
@@ -103,6 +134,10 @@ def fold(
         for key in range(len(keys)):
             if cells[0][first + keys[key]] != TEXT:
                 return -1
+        if kinds[number] != DELETE:
+            for column in range(len(required)):
+                if cells[0][first + required[column]] == NULL:
+                    return -1
         place = _hash(data, first, keys, cells) & mask
         while table[place] >= 0 and not _same(data, representatives[table[place]], first, keys, cells):
             place = (place + 1) & mask
@@ -128,6 +163,22 @@ def fold(
         flags[row] |= ALIVE
         _copy(first, row * natts, natts, cells, rows, is_new or kinds[number] == INSERT)
     return count
+
+
+@borrowing_kernel
+def take_rows(firsts: Int64s, required: Int32s, natts: Int, cells: Cells, rows: Cells) -> bool:
+    """Copy the cells of inserts' tuples; tell whether all that is required is there.
+
+    Args:
+        firsts: int64[n] the first cell of each tuple; required: int32[] columns that may not be NULL.
+        natts: cells of a tuple; cells: of all tuples; rows: kinds, starts, lengths [n * natts] get the values.
+    """
+    for number in range(len(firsts)):
+        for column in range(len(required)):
+            if cells[0][firsts[number] + required[column]] == NULL:
+                return False
+        _copy(firsts[number], np.int64(number) * natts, natts, cells, rows, True)
+    return True
 
 
 @borrowing_kernel

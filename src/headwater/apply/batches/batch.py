@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.apply.batches._folding import relations_of
-from headwater.remote_slots.framed_messages import COMMIT, Cells, Found, find_messages, take_changes
+from headwater.remote_slots.framed_messages import COMMIT, HEADER_BYTES, Cells, Found, find_messages, take_changes
 from headwater.rows.items import DELETE
 
 _PLAIN = np.frombuffer(b"BCIUDYOM", np.uint8)
+_FOLDED = np.frombuffer(b"IUD", np.uint8)
+_XID_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,16 @@ class Messages:
         return self.data[self.start[number] : self.end[number]].tobytes()
 
     @property
+    def relations(self) -> list[int]:
+        """The OIDs of the relations that it has changes of."""
+        return [int(oid) for oid in np.unique(self.oid) if oid > 0]
+
+    @property
+    def framed(self) -> NDArray[np.uint8]:
+        """uint8[] the messages as they came, one after the other."""
+        return self.data[int(self.start[0]) - HEADER_BYTES : int(self.end[-1])]
+
+    @property
     def changes(self) -> int:
         """How many inserts, updates and deletes there are."""
         return int(np.count_nonzero(self.oid))
@@ -96,6 +110,65 @@ class Messages:
             if is_last or is_odd[number] or is_odd[number + 1] or size >= most:
                 yield self.part(int(starts[first]), int(ends[number])), not is_odd[number]
                 first, size = number + 1, 0
+
+
+def runs_of_changes(messages: Messages, fewest: int, most: int) -> Iterator[tuple[Messages, bool]]:
+    """Give runs of changes of one transaction, in no block, and whether each may be folded.
+
+    Args:
+        messages: of the transaction.
+        fewest: changes of a run that may be folded; most: after which it ends.
+    """
+    is_plain = np.isin(messages.kind, _FOLDED) & (messages.oid > 0)
+    for run, may_fold in _runs(messages, is_plain, is_plain, most):
+        yield run, may_fold and len(run.kind) >= fewest
+
+
+def _runs(
+    messages: Messages, groups: NDArray[Any], is_plain: NDArray[np.bool_], most: int
+) -> Iterator[tuple[Messages, bool]]:
+    """Give runs of messages of one group, all plain or none of them."""
+    cuts = np.flatnonzero((groups[1:] != groups[:-1]) | (is_plain[1:] != is_plain[:-1])) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(groups)]):
+        for begin in range(first, last, most):
+            yield messages.part(begin, min(begin + most, last)), bool(is_plain[first])
+
+
+def runs_in_block(messages: Messages, fewest: int, most: int) -> Iterator[tuple[int, Messages, Messages | None]]:
+    """Give runs of changes of a block of a streamed transaction.
+
+    Args:
+        messages: that may stand in a block.
+        fewest: changes of a run that may be folded; most: after which it ends.
+
+    Returns:
+        the transaction's or subtransaction's own ID; the messages; the same without that ID, as they stand outside of
+        blocks, if they may be folded.
+    """
+    xids = _xids(messages)
+    at = 0
+    for run, is_plain in _runs(messages, xids, np.isin(messages.kind, _FOLDED), most):
+        plain = _without_xids(run) if is_plain and len(run.kind) >= fewest else None
+        yield int(xids[at]), run, plain
+        at += len(run.kind)
+
+
+def _xids(messages: Messages) -> NDArray[np.int64]:
+    """Return int64[k] the ID of the transaction that stands behind each message's first byte; 0 for none."""
+    has_room = messages.end - messages.start >= 1 + _XID_BYTES
+    places = np.where(has_room, messages.start, 0)[:, None] + np.arange(1, 1 + _XID_BYTES)
+    numbers = messages.data[places].astype(np.int64) @ (1 << np.arange(24, -1, -8, dtype=np.int64))
+    return np.where(has_room, numbers, 0)
+
+
+def _without_xids(messages: Messages) -> Messages | None:
+    """Return changes without their transaction's ID; None if one has an old tuple beside the new one."""
+    start = messages.start + _XID_BYTES
+    oid = np.empty(len(start), np.int64)
+    relations_of(messages.data, messages.kind, start, oid)
+    if (oid < 0).any():
+        return None
+    return Messages(messages.data, messages.kind, start, messages.end, messages.lsn, oid)
 
 
 @dataclass(frozen=True)

@@ -13,27 +13,27 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Protocol
 
 import numpy as np
 
-from headwater.apply.batches.batch import Messages, last_commit, table_changes, whole_part
-from headwater.apply.batches.bulk_table import BulkTable, bulk_table
-from headwater.apply.batches.net_changes import Copied, Counted, NetChanges, Unfoldable
+from headwater.apply.batches.batch import Messages, last_commit, whole_part
+from headwater.apply.batches.bulk_tables import BulkTables
+from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, send_folded
+from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
-from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import MappedRelation
-from headwater.apply.target.rights import NO_ROLE, become
 from headwater.errors import ConnectionLostError, DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.remote_slots.announced_relations import SentRelation
 from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
 
-MOST_CHANGES = 100_000
-"""Changes after which a batch ends."""
+MOST_CHANGES = 32_768
+"""Changes after which a batch ends; while one is on the target the next one is folded."""
 
 FEW_CHANGES = 16
 """Changes that are applied one by one as soon: arrays would not pay."""
@@ -57,8 +57,25 @@ class BatchCounts:
     fallbacks: int = 0
 
 
-class _Surprise(Exception):
-    """A statement that was about another number of rows than it should have been."""
+class OneByOne(Protocol):
+    """The applier of what is in no batch."""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a transaction, or a block of one, has begun to come and has not ended."""
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction runs ahead of its end, or waits for it."""
+
+    def apply_all(self, messages: Messages) -> None:
+        """Apply messages."""
+
+    def flush(self) -> None:
+        """Wait until all that was sent is applied."""
+
+    def look_for_flushed(self) -> None:
+        """Ask the target how far its WAL is durable."""
 
 
 class BatchApplier:
@@ -67,7 +84,9 @@ class BatchApplier:
     Args:
         connection: the target's; relations: the source's relations, and tables for them.
         positions: gets what is durable; serial: applies what cannot be folded.
-        tables: says of which tables changes are applied.
+        applied: says of which tables changes are applied.
+        tables: those whose changes can be folded.
+        ahead: folds the batch that follows; it is closed by whom it is from.
         batches: False: all is applied one by one.
         counts: counts batches.
     """
@@ -77,17 +96,18 @@ class BatchApplier:
         connection: TargetConnection,
         relations: RelationMap,
         positions: FlushPositions,
-        serial: StreamedApplier,
-        tables: AppliedTables,
+        serial: OneByOne,
+        applied: AppliedTables,
+        tables: BulkTables,
+        ahead: FoldsAhead,
         *,
         batches: bool = True,
         counts: BatchCounts | None = None,
     ) -> None:
         self._connection, self._relations = connection, relations
         self._positions, self._serial, self._batches = positions, serial, batches
-        self._applied = tables
+        self._applied, self._tables, self._ahead_of = applied, tables, ahead
         self._rest = bytearray()
-        self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
         self._counts = counts or BatchCounts()
 
     @property
@@ -106,6 +126,7 @@ class BatchApplier:
         if not self._batches:
             self._one_by_one(Messages.parse(data))
             return
+        self._tables.next_piece()
         self._rest += data
         messages = Messages.parse(bytes(self._rest))
         taken = 0
@@ -149,25 +170,22 @@ class BatchApplier:
     def _apply_whole(self, messages: Messages) -> None:
         while len(messages.kind):
             self._pass_over_known(messages)
-            foldable = np.array(sorted(oid for oid in self._relations.known if self._table(oid) is not None), np.int64)
+            runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
+            mapped = self._relations.times_mapped
             count = 0
-            for run, is_batch in messages.runs(messages.is_odd(foldable), MOST_CHANGES):
+            for (run, is_batch), following in zip_longest(runs, runs[1:]):
                 count += len(run.kind)
-                if is_batch and run.changes >= FEW_CHANGES and not self._serial.has_open:
-                    self._batch(run)
+                if self._is_batch(run, is_batch):
+                    self._batch(run, following[0] if following and self._is_batch(*following) else None)
                     continue
                 self._one_by_one(run)
-                if self._has_learned():
+                if self._relations.times_mapped != mapped:
                     # What was announced just now may be folded from here on.
                     break
             messages = messages.part(count, len(messages.kind))
 
-    def _has_learned(self) -> bool:
-        return any(not self._is_looked_at(oid) for oid in self._relations.known)
-
-    def _is_looked_at(self, oid: int) -> bool:
-        known = self._tables.get(oid)
-        return known is not None and known[0] is self._relations.mapped(oid, str)
+    def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
+        return is_foldable and run.changes >= FEW_CHANGES and not self._serial.has_open
 
     def _pass_over_known(self, messages: Messages) -> None:
         """Take announcements of what is known for nothing, up to the first that tells something new of the relation."""
@@ -181,69 +199,41 @@ class BatchApplier:
                     changed.add(sent.oid)
 
     def _one_by_one(self, messages: Messages) -> None:
-        for message, lsn in messages:
-            self._serial.apply(message, lsn)
+        self._serial.apply_all(messages)
 
-    def _table(self, oid: int) -> BulkTable | None:
-        """Return the table of a relation if its changes can be folded, and it is known already."""
-        if not self._relations.is_mapped(oid) or self._relations.is_shared(oid):
-            return None
-        mapped = self._relations.mapped(oid, str)
-        known = self._tables.get(oid)
-        if known is None or known[0] is not mapped:
-            self._serial.flush()
-            known = self._tables[oid] = mapped, bulk_table(self._connection, mapped)
-        return known[1] if self._applied.is_ready(mapped.oid) else None
-
-    def _batch(self, messages: Messages) -> None:
+    def _batch(self, messages: Messages, following: Messages | None) -> None:
+        """Apply a batch, and begin to fold the one that follows."""
         self._counts.tried += 1
         self._serial.flush()
         try:
-            self._apply_folded(messages)
+            folded = self._ahead_of.take(messages, self._tables.of(messages))
+            if following is not None:
+                self._ahead_of.begin(following, self._tables.of(following))
+            is_done = self._apply_folded(messages, folded)
         except ConnectionLostError:
             raise
-        except (TargetError, Unfoldable, _Surprise, DecodingError):
-            self._counts.fallbacks += 1
-            self._tables.clear()
-            self._roll_back()
-            self._one_by_one(messages)
+        except RepeatedError as error:
+            self._tables.rest(error.table)
+            is_done = False
+        except (TargetError, Unfoldable, DecodingError):
+            is_done = False
+        if not is_done:
+            self._back(messages)
 
-    def _apply_folded(self, messages: Messages) -> None:
-        oids = [int(oid) for oid in np.unique(messages.oid) if oid > 0]
-        tables = {oid: table for oid in oids if (table := self._table(oid)) is not None}
-        changes, cells = table_changes(messages, {oid: table.columns for oid, table in tables.items()})
-        nets = [(tables[oid], NetChanges(tables[oid], messages.data, own, cells)) for oid, own in changes.items()]
+    def _back(self, messages: Messages) -> None:
+        """Apply one by one what a batch could not apply."""
+        self._counts.fallbacks += 1
+        self._tables.forget()
+        self._roll_back()
+        self._one_by_one(messages)
+
+    def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> bool:
         start, end, time = last_commit(messages)
         self._applied.begins(start)
         self._connection.send(_BEGIN)
-        checks: list[tuple[int, list[int]]] = []
-        for table, net in nets:
-            self._change(table, net, checks)
-        for table, _ in nets:
-            self._connection.send(table.mapped.guard)
-            self._connection.send(table.guard)
-        self._drain()
-        if any(counts != [rows] for rows, counts in checks):
-            raise _Surprise
-        self._commit(end, time)
-
-    def _change(self, table: BulkTable, net: NetChanges, checks: list[tuple[int, list[int]]]) -> None:
-        role = table.mapped.role
-        if role is not None:
-            self._connection.send(become(role))
-        for step in net.statements():
-            if isinstance(step, Copied):
-                self._drain()
-                checks.append((step.rows, [self._connection.copy(step.command, [step.data])]))
-            else:
-                checks.append((step.rows, self._counted(step)))
-        if role is not None:
-            self._connection.send(NO_ROLE)
-
-    def _counted(self, step: Counted) -> list[int]:
-        counts: list[int] = []
-        self._connection.send(step.bound, lambda outcome: counts.append(outcome.count))
-        return counts
+        if is_done := send_folded(self._connection, folded):
+            self._commit(end, time)
+        return is_done
 
     def _commit(self, end_lsn: int, time: int) -> None:
         self._connection.send(move(end_lsn, time))

@@ -92,6 +92,11 @@ class ApplyRequest:
     maps: MapRules = field(default_factory=MapRules)
     delay_seconds: float = 0.0
 
+    @property
+    def folds(self) -> bool:
+        """Whether changes are folded: those with values in binary form are not."""
+        return self.batches and not self.binary
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):
             raise UsageError(

@@ -11,7 +11,8 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,9 @@ MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_SAVEPOINT, _RELEASE, _ROLLBACK_TO = (
+    Bound(Statement(f"{command} headwater_run")) for command in ("SAVEPOINT", "RELEASE", "ROLLBACK TO")
+)
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
@@ -174,6 +178,40 @@ class SerialApplier:
         # A savepoint brings the role back that was the session's.
         self._as(None)
         self._connection.send(Bound(Statement(sql)), None, self._about(kind), prepares=False)
+
+    def open_tables(self, oids: Iterable[int]) -> None:
+        """Map relations that changes of the transaction are about, which begins with them; the role is the session's.
+
+        Raises:
+            TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
+        """
+        for oid in oids:
+            self._opened(oid, "INSERT")
+        self._as(None)
+
+    def attempt(self, send: Callable[[TargetConnection], bool]) -> bool:
+        """Let something send statements of the transaction's behind a savepoint; false if it failed, and is undone.
+
+        All that was sent before has been applied then.
+
+        Raises:
+            TargetError: something that was sent before is refused.
+            ConnectionLostError: the target is lost.
+        """
+        self._ensure_open()
+        self._as(None)
+        self.flush()
+        self._connection.send(_SAVEPOINT)
+        try:
+            is_done = send(self._connection)
+        except TargetError:
+            is_done = False
+            with suppress(TargetError):
+                self.flush()
+        for command in (_RELEASE,) if is_done else (_ROLLBACK_TO, _RELEASE):
+            self._connection.send(command)
+        self.flush()
+        return is_done
 
     def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
         """Commit the transaction, if it has changed anything.

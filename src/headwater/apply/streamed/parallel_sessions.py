@@ -17,6 +17,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -52,14 +53,16 @@ class ParallelSession:
 
     Args:
         number: of those there are, from 1 on; connection: its own.
-        applier: over it.
+        applier: over it; bulk: tables whose changes are folded, None for none.
 
     Attributes:
         is_lost: it was ended.
     """
 
-    def __init__(self, number: int, connection: TargetConnection, applier: SerialApplier) -> None:
-        self.number, self.connection, self.applier = number, connection, applier
+    def __init__(
+        self, number: int, connection: TargetConnection, applier: SerialApplier, bulk: BulkTables | None
+    ) -> None:
+        self.number, self.connection, self.applier, self.bulk = number, connection, applier, bulk
         self.is_lost = False
 
 
@@ -191,7 +194,8 @@ class ParallelSessions:
         connection.ends = self._main.ends
         relations = self._relations(connection, facts)
         applier = SerialApplier(connection, relations, self._origin, self._positions, tables=self._tables)
-        return ParallelSession(number, connection, applier)
+        bulk = BulkTables(connection, relations, self._tables, applier.flush) if self._request.folds else None
+        return ParallelSession(number, connection, applier, bulk)
 
     def _set_up(self, connection: TargetConnection, number: int) -> None:
         use_origin(connection, ensure_origin(connection, parallel_origin_name(self._request.subscription, number)))

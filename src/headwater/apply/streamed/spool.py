@@ -21,10 +21,13 @@ from headwater.errors import SpoolError
 MEMORY_BYTES = 1 << 20
 """What is kept in memory of a transaction, at most, but for a longer last message."""
 
-READ_BYTES = 1 << 20
+READ_BYTES = 4 << 20
 """What is read of the file at a time, at least."""
 
-_HEAD = struct.Struct(">IQ")
+_HEAD = struct.Struct(">IcQQq")
+"""Of a message, as it comes: how long it is, ``w`` and what stands behind that."""
+_COUNTED = 25
+"""Bytes of it that the length counts."""
 _WRITING, _READING = "write changes of a streamed transaction", "read changes of a streamed transaction"
 
 
@@ -57,9 +60,16 @@ class Spool:
         Raises:
             SpoolError: the file cannot be written.
         """
+        self.add_framed(xid, _HEAD.pack(len(data) + _COUNTED, b"w", lsn, lsn, 0) + data)
+
+    def add_framed(self, xid: int, data: bytes | memoryview) -> None:
+        """Add messages as they came, one after the other, of one transaction or subtransaction.
+
+        Raises:
+            SpoolError: the file cannot be written.
+        """
         if xid != self._xid:
             self._firsts.setdefault(xid, self.size)
-        self._memory += _HEAD.pack(len(data), lsn)
         self._memory += data
         if len(self._memory) >= MEMORY_BYTES:
             self._spill()
@@ -86,15 +96,16 @@ class Spool:
         self._written = first
         return first
 
-    def messages(self) -> Iterator[tuple[bytes, int]]:
-        """Give the messages, each with the LSN that it was sent with.
+    def pieces(self) -> Iterator[bytes]:
+        """Give the messages, as they came, whole ones.
 
         Raises:
             SpoolError: the file cannot be read.
         """
         if self._file is not None:
             yield from self._of_file(self._file)
-        yield from _messages_of(self._memory, 0)[0]
+        if self._memory:
+            yield bytes(self._memory)
 
     def close(self) -> None:
         """Forget everything."""
@@ -115,7 +126,7 @@ class Spool:
         self._written += len(self._memory)
         self._memory = bytearray()
 
-    def _of_file(self, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    def _of_file(self, file: IO[bytes]) -> Iterator[bytes]:
         data, left = bytearray(), self._written
         with errors_as(SpoolError, _READING, self._directory):
             file.seek(0)
@@ -126,19 +137,17 @@ class Spool:
                 raise SpoolError("could not read changes of a streamed transaction: the file was cut")
             left -= len(piece)
             data += piece
-            messages, at = _messages_of(data, 0)
-            yield from messages
-            del data[:at]
+            if at := _whole(data):
+                yield bytes(memoryview(data)[:at])
+                del data[:at]
 
 
-def _messages_of(data: bytearray, at: int) -> tuple[list[tuple[bytes, int]], int]:
-    """Take whole messages out of bytes; return where the rest begins, too."""
-    messages = list[tuple[bytes, int]]()
+def _whole(data: bytearray) -> int:
+    """Return where the last whole message ends."""
+    at = 0
     while at + _HEAD.size <= len(data):
-        size, lsn = _HEAD.unpack_from(data, at)
-        end = at + _HEAD.size + size
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
         if end > len(data):
             break
-        messages.append((bytes(data[at + _HEAD.size : end]), lsn))
         at = end
-    return messages, at
+    return at

@@ -15,6 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
+from headwater.apply.batches.batch import Messages, runs_in_block, runs_of_changes
+from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import (
     NAMES,
     Message,
@@ -26,12 +31,17 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_transaction import StreamedTransaction
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import DecodingError
 
+LARGE_TRANSACTION = 200
+"""Changes of a transaction, or of a part of it that has come, from which on runs of them are folded."""
+
 _CHANGES, _ORIGIN = b"RYIUDTM", b"O"
+_OF_BLOCKS = np.frombuffer(_CHANGES, np.uint8)
 _XID = struct.Struct(">xI")
 
 
@@ -44,6 +54,7 @@ class StreamedApplier:
         number: of the main origin.
         sessions: for transactions that are applied ahead; None for their spools alone.
         may_run_ahead: tells whether a transaction may; a table that still gets its first rows stands against it.
+        bulk: tables whose changes are folded; None for none.
     """
 
     def __init__(
@@ -53,7 +64,9 @@ class StreamedApplier:
         number: int,
         sessions: ParallelSessions | None = None,
         may_run_ahead: Callable[[], bool] = lambda: True,
+        bulk: BulkTables | None = None,
     ) -> None:
+        self._bulk = bulk
         self._serial, self._directory, self._number = serial, directory, number
         self._sessions, self._may_run_ahead = sessions, may_run_ahead
         self._open: dict[int, StreamedTransaction] = {}
@@ -98,6 +111,25 @@ class StreamedApplier:
         elif data[:1] != _ORIGIN:
             raise DecodingError(f"unexpected {NAMES.get(data[:1], data[:1])} message in a streamed block", lsn=lsn)
 
+    def apply_all(self, messages: Messages) -> None:
+        """Apply messages, the runs of blocks as such.
+
+        Raises:
+            TargetError, DecodingError, ConnectionLostError, SpoolError: see :meth:`apply`.
+        """
+        at = 0
+        # Between these are changes of one transaction, or of one block.
+        for stop in [*np.flatnonzero(~np.isin(messages.kind, _OF_BLOCKS)).tolist(), len(messages.kind)]:
+            if stop > at and self._block is not None:
+                self._changes(self._block, messages.part(at, stop))
+                at = stop
+            elif stop - at >= LARGE_TRANSACTION and self._bulk is not None and self._serial.is_inside:
+                self._large(self._bulk, messages.part(at, stop))
+                at = stop
+            for data, lsn in messages.part(at, stop + 1):
+                self.apply(data, lsn)
+            at = stop + 1
+
     def flush(self) -> None:
         """Wait until all that was sent is applied.
 
@@ -115,6 +147,21 @@ class StreamedApplier:
         if not xid:
             raise DecodingError("invalid transaction ID in streamed replication transaction", lsn=lsn)
         block.add(xid, data, lsn)
+
+    def _changes(self, block: StreamedTransaction, messages: Messages) -> None:
+        for xid, run, plain in runs_in_block(messages, FEW_CHANGES, MOST_CHANGES):
+            if plain is not None and xid and self._bulk is not None:
+                block.add_run(xid, run, plain)
+            else:
+                for data, lsn in run:
+                    self._change(block, data, lsn)
+
+    def _large(self, bulk: BulkTables, messages: Messages) -> None:
+        """Apply changes of a transaction that is in no block, in runs that are folded."""
+        for run, may_fold in runs_of_changes(messages, FEW_CHANGES, MOST_CHANGES):
+            if not may_fold or not apply_folded(self._serial, bulk, run):
+                for data, lsn in run:
+                    self._serial.apply(data, lsn)
 
     def _start(self, message: StreamStart) -> None:
         self._outside_of_block("duplicate STREAM START message")
@@ -170,7 +217,7 @@ class StreamedApplier:
         ahead, sessions = None, self._sessions
         if sessions is not None and self._may_run_ahead() and (session := sessions.take()) is not None:
             ahead = TransactionAhead(xid, self._number, session, sessions)
-        return StreamedTransaction(xid, self._directory, self._serial, ahead)
+        return StreamedTransaction(xid, self._directory, self._serial, ahead, self._bulk)
 
     def _outside_of_block(self, complaint: str) -> None:
         if self._block is not None:

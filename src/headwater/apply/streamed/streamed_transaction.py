@@ -11,8 +11,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headwater.apply.batches.batch import Messages, runs_in_block
+from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
 from headwater.apply.serial.serial_applier import RemoteTransaction, SerialApplier
+from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import ServerError
@@ -24,10 +28,18 @@ class StreamedTransaction:
     Args:
         xid: its own; directory: for its spool; serial: applies the spool.
         ahead: applies it ahead; None for its spool alone.
+        bulk: tables whose changes are folded when the spool is applied; None to apply them one by one.
     """
 
-    def __init__(self, xid: int, directory: Path, serial: SerialApplier, ahead: TransactionAhead | None) -> None:
-        self.xid, self._serial, self._ahead = xid, serial, ahead
+    def __init__(
+        self,
+        xid: int,
+        directory: Path,
+        serial: SerialApplier,
+        ahead: TransactionAhead | None,
+        bulk: BulkTables | None = None,
+    ) -> None:
+        self.xid, self._serial, self._ahead, self._bulk = xid, serial, ahead, bulk
         self._spool = Spool(xid, directory)
         self._relations: list[tuple[int, Relation]] = []
 
@@ -57,6 +69,23 @@ class StreamedTransaction:
                 self._relations.append((at, message))
             try:
                 ahead.change(xid, message)
+            except ServerError:
+                self._leave_to_spool()
+
+    def add_run(self, xid: int, run: Messages, plain: Messages) -> None:
+        """Take changes of one transaction, or subtransaction, that may be folded.
+
+        Args:
+            xid: its own; run: the messages; plain: the same without the ID.
+
+        Raises:
+            SpoolError: they cannot be kept.
+            DecodingError: one is malformed.
+        """
+        self._spool.add_framed(xid, run.framed.tobytes())
+        if (ahead := self._running()) is not None:
+            try:
+                ahead.changes(xid, run, plain)
             except ServerError:
                 self._leave_to_spool()
 
@@ -131,7 +160,13 @@ class StreamedTransaction:
 
     def _replay(self, finish_lsn: int) -> None:
         self._serial.begin(RemoteTransaction(self.xid, finish_lsn))
-        for data, lsn in self._spool.messages():
+        for piece in self._spool.pieces():
+            for _, run, plain in runs_in_block(Messages.parse(piece), FEW_CHANGES, MOST_CHANGES):
+                if plain is None or self._bulk is None or not apply_folded(self._serial, self._bulk, plain):
+                    self._one_by_one(run)
+
+    def _one_by_one(self, messages: Messages) -> None:
+        for data, lsn in messages:
             self._serial.change(read_message(data, lsn, is_streamed=True))
 
     def _announce(self) -> None:

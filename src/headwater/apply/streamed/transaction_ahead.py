@@ -8,8 +8,10 @@ PostgreSQL: applyparallelworker.c (pa_start_subtrans, pa_stream_abort, pa_proces
 
 from __future__ import annotations
 
-from headwater.apply.incoming.messages import Change, Message, StreamCommit, StreamPrepare
+from headwater.apply.batches.batch import Messages
+from headwater.apply.incoming.messages import Change, Message, StreamCommit, StreamPrepare, read_message
 from headwater.apply.serial.serial_applier import RemoteTransaction
+from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.parallel_sessions import ParallelSession, ParallelSessions
 from headwater.errors import TargetError
 
@@ -43,10 +45,31 @@ class TransactionAhead:
             ServerError: the target refuses this, or something before it, or would let it wait.
         """
         self._sessions.has_patience(self._session)
-        if xid != self._xid and isinstance(message, Change) and xid not in self._savepoints:
+        if isinstance(message, Change):
+            self._enter(xid)
+        self._session.applier.change(message)
+
+    def changes(self, xid: int, run: Messages, plain: Messages) -> None:
+        """Apply changes that may be folded.
+
+        Args:
+            xid: of the transaction, or of its subtransaction that they are of.
+            run: the messages; plain: the same without the ID.
+
+        Raises:
+            ServerError: see :meth:`change`.
+        """
+        self._sessions.has_patience(self._session)
+        self._enter(xid)
+        session = self._session
+        if session.bulk is None or not apply_folded(session.applier, session.bulk, plain):
+            for data, lsn in run:
+                session.applier.change(read_message(data, lsn, is_streamed=True))
+
+    def _enter(self, xid: int) -> None:
+        if xid != self._xid and xid not in self._savepoints:
             self._session.applier.command(f"SAVEPOINT {self._savepoint(xid)}", "STREAM START")
             self._savepoints[xid] = None
-        self._session.applier.change(message)
 
     def end_block(self) -> None:
         """Wait until the target has applied all that was sent.

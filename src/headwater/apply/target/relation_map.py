@@ -34,6 +34,9 @@ class RelationMap:
     Args:
         connection: the target's; facts: of it.
         run_as_owner: changes are applied as the session's role, rather than as the tables' owners.
+
+    Attributes:
+        times_mapped: how often a relation was mapped so far.
     """
 
     def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
@@ -41,6 +44,7 @@ class RelationMap:
         self._sent: dict[int, SentRelation] = {}
         self._named: dict[tuple[str, str], set[int]] = {}
         self._mapped: dict[int, MappedRelation] = {}
+        self.times_mapped = 0
 
     def announce(self, sent: SentRelation) -> None:
         """Note what a relation is from here on."""
@@ -84,6 +88,7 @@ class RelationMap:
                 mapped = self._mapped[oid] = map_relation(
                     self._connection, self._facts, self._sent[oid], run_as_owner=self._run_as_owner
                 )
+                self.times_mapped += 1
             except TargetError as error:
                 error.context = "\n".join(filter(None, [error.context, about()]))
                 raise

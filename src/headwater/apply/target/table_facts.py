@@ -64,16 +64,11 @@ SELECT c.attname, c.atttypid, c.attgenerated::text, c.attidentity::text,
 FROM columns c ORDER BY c.attnum
 """
 
-_KEY = """
+_INDEX_COLUMNS = """
 SELECT a.attname, CASE WHEN i.indcollation[k.number - 1] NOT IN (0, a.attcollation)
                        THEN pg_catalog.format('%I.%I', cn.nspname, co.collname) END,
-       CASE WHEN am.amname = 'btree' THEN pg_catalog.format('OPERATOR(%I.%s)', n.nspname, o.oprname) END
-FROM (
-    SELECT i.* FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
-    WHERE i.indrelid = $1::oid AND i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
-          AND (i.indisprimary OR i.indisreplident AND c.relreplident = 'i')
-    ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1
-) i CROSS JOIN LATERAL pg_catalog.unnest(i.indkey) WITH ORDINALITY k(attnum, number)
+       CASE WHEN am.amname = 'btree' THEN pg_catalog.format('OPERATOR(%I.%s)', n.nspname, o.oprname) END, i.indexrelid
+FROM i CROSS JOIN LATERAL pg_catalog.unnest(i.indkey) WITH ORDINALITY k(attnum, number)
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 JOIN pg_catalog.pg_opclass oc ON oc.oid = i.indclass[k.number - 1]
 JOIN pg_catalog.pg_am am ON am.oid = oc.opcmethod
@@ -83,7 +78,23 @@ LEFT JOIN pg_catalog.pg_operator o ON o.oid = ao.amopopr
 LEFT JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
 LEFT JOIN pg_catalog.pg_collation co ON co.oid = i.indcollation[k.number - 1]
 LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = co.collnamespace
-WHERE k.number <= i.indnkeyatts ORDER BY k.number
+WHERE k.number <= i.indnkeyatts ORDER BY i.indexrelid, k.number
+"""
+
+_KEY_INDEX = """
+    SELECT i.* FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+    WHERE i.indrelid = $1::oid AND i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+          AND (i.indisprimary OR i.indisreplident AND c.relreplident = 'i')
+    ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1
+"""
+_KEY = f"WITH i AS ({_KEY_INDEX}) {_INDEX_COLUMNS}"
+# Those that are not valid yet check what is inserted, too.
+_FURTHER_UNIQUES = f"""
+WITH key AS ({_KEY_INDEX}), i AS (
+    SELECT i.* FROM pg_catalog.pg_index i
+    WHERE i.indrelid = $1::oid AND i.indisunique AND i.indexprs IS NULL
+          AND i.indexrelid NOT IN (SELECT indexrelid FROM key)
+) {_INDEX_COLUMNS}
 """
 
 _LEAVES = """
@@ -211,7 +222,15 @@ def table_facts(connection: TargetConnection, namespace: str, name: str) -> Tabl
 def key_of(connection: TargetConnection, oid: int) -> tuple[KeyColumn, ...]:
     """Read the columns of a table's replica identity index or else of its primary key."""
     rows = connection.rows(_KEY, (str(oid),))
-    return tuple(KeyColumn(str(name), collation, operator) for name, collation, operator in rows)
+    return tuple(KeyColumn(str(name), collation, operator) for name, collation, operator, _ in rows)
+
+
+def further_uniques(connection: TargetConnection, oid: int) -> list[tuple[KeyColumn, ...]]:
+    """Read the columns of a table's unique indexes, but for those over expressions and that of :func:`key_of`."""
+    indexes: dict[str | None, tuple[KeyColumn, ...]] = {}
+    for name, collation, operator, index in connection.rows(_FURTHER_UNIQUES, (str(oid),)):
+        indexes[index] = (*indexes.get(index, ()), KeyColumn(str(name), collation, operator))
+    return list(indexes.values())
 
 
 def leaves_of(connection: TargetConnection, oid: int) -> tuple[Leaf, ...]:
