@@ -85,6 +85,7 @@ def test_it_ends_at_once_and_says_that_it_waits(pair: Pair, tmp_path: Path) -> N
     assert pair.run(OURS, "SELECT count(*) FROM s.t") == [(0,)]
 
 
+@pytest.mark.slow
 def test_tables_are_copied_while_transactions_wait(pair: Pair, tmp_path: Path) -> None:
     worker = _applying(pair, tmp_path, "--delay", "1h")
     worker.flags.remove("--no-copy-data")

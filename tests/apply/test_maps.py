@@ -40,7 +40,7 @@ OPTIONS = {
     "two-phase": (),
 }
 STREAMED = {"logical_decoding_work_mem": "64kB"}
-DAILY = (("batches", 18), ("streamed", 16))
+DAILY = (("batches", 18),)
 (_FUNCTION,) = (text for text in TARGET_TABLES if "CREATE FUNCTION" in text)
 _NOTE_CHANGE = _FUNCTION.replace("CREATE FUNCTION ", "CREATE OR REPLACE FUNCTION public.").replace(
     "public.seen_changes", f"{SCHEMA}.seen_changes"
