@@ -289,7 +289,7 @@ def stock_log(server: EmbeddedPostgres) -> list[Logged]:
 
 _TABLES = """
 SELECT c.oid::regclass::text FROM pg_class c
-WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relpersistence = 'p' ORDER BY 1
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relpersistence = 'p' ORDER BY 1
 """
 _ROWS = """
 SELECT x::text, CASE WHEN s.roident <> 0 THEN s.timestamp END,

@@ -36,7 +36,7 @@ ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsen
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender/backups"]
 ROOMS += ["walsender", "walsender/catalog_layer"]
 ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/refused", "apply/serial", "apply/batches"]
-ROOMS += ["apply/streamed", "apply/table_sync", "apply", "apply/launcher"]
+ROOMS += ["apply/streamed", "apply/mapped", "apply/table_sync", "apply", "apply/launcher"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

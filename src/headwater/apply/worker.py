@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.mapped.delayed_feed import DelayedFeed
+from headwater.apply.mapped.mapped_feed import map_feed, take_behind
+from headwater.apply.mapped.named_ends import name_both_ends
 from headwater.apply.progress.applied_counts import AppliedCounts
 from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
@@ -38,6 +42,7 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
+from headwater.apply.table_sync.checked_rules import check_rules
 from headwater.apply.table_sync.holding import hold_table
 from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
@@ -80,17 +85,21 @@ class ApplyWorker:
         counts: of what was applied; lag: in time, from its coming here until it is durable.
         applied: LSN of the source before which all is applied; heard: what the source has said of itself.
         between: is called with the target's connection now and then, while nothing is pending.
+        waits_until: when what waits by ``--delay`` is due, in seconds since 1970; None: nothing waits.
     """
 
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
-        self._request, self._failed, self._say = request, failed, say
-        self._copies = SyncPool(request, failed, say)
+        self._request, self._say = request, say
+        self._failed = self._naming_both_ends(failed)
+        self._copies = SyncPool(request, self._failed, say)
         self._definitions: DefinitionChanges | None = None
         self._connection: TargetConnection
         self._control = RunControl(request, say)
         self._skipping = Skipping(request.subscription, 0)
         self._aside = SetAside(request.subscription, request.refusals, say)
         self._is_ending = self._has_subscribed = self._has_put_back = False
+        self._has_checked = self._has_waited = False
+        self.waits_until: float | None = None
         self.durable = 0
         self.batches = BatchCounts()
         self.counts, self.lag = AppliedCounts(), LagTracker()
@@ -127,11 +136,21 @@ class ApplyWorker:
         """
         try:
             self._run()
+        except HeadwaterError as error:
+            name_both_ends(error, self._request.maps)
+            raise
         finally:
             self._copies.end()
             self._copies.join()
             if self._request.wal is not None:
                 self._request.wal.cluster.close()
+
+    def _naming_both_ends(self, failed: Log) -> Log:
+        def named(error: HeadwaterError) -> None:
+            name_both_ends(error, self._request.maps)
+            failed(error)
+
+        return named
 
     def _run(self) -> None:
         changed = -SLOT_SECONDS
@@ -195,19 +214,21 @@ class ApplyWorker:
         from headwater.apply.incoming.wal_source import WalFeed
 
         assert request.wal is not None
+        self._check_rules(connection, facts)
         subscription = None
         follows_ddl = request.definitions.ddl != "ignore"
         if request.copies_data or follows_ddl or is_subscribed(connection, request.subscription):
             subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
             self._has_subscribed = True
         origin, reached = self._origin(connection, facts)
-        feed = stack.enter_context(WalFeed(request.wal, reached))
+        log_stream = stack.enter_context(WalFeed(request.wal, reached))
+        feed = map_feed(self._delayed(log_stream, reached), request)
         positions = FlushPositions(reached)
         if subscription is None:
             applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
             return self._loop(feed, applier, positions)
-        self._copies.begin(connection, subscription, feed.start)
-        self._copy_first(connection, feed.start)
+        self._copies.begin(connection, subscription, log_stream.start)
+        self._copy_first(connection, log_stream.start)
         is_two_phase(connection, subscription, request)
         if follows_ddl:
             self._definitions = self._changes_of(connection, subscription)
@@ -230,17 +251,39 @@ class ApplyWorker:
     def _from_slot(
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
+        self._check_rules(connection, facts)
         subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
         self._has_subscribed = True
         two_phase = is_two_phase(connection, subscription, request)
-        streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
+        by_default = "parallel" if VERSIONS[facts.major].streams_by_default and not request.delay_seconds else "off"
+        streaming = request.streaming or by_default
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection, facts)
-        feed = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
+        slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
+        feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
         positions = FlushPositions(reached)
-        self._copies.begin(connection, subscription, feed.start)
+        self._copies.begin(connection, subscription, slot_stream.start)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
+
+    def _check_rules(self, connection: TargetConnection, facts: TargetFacts) -> None:
+        """Check the rules at the first start."""
+        if not self._has_checked:
+            check_rules(connection, facts, self._request)
+        self._has_checked = True
+
+    def _delayed(self, feed: Feed, reached: int) -> Feed:
+        if not self._request.delay_seconds:
+            return feed
+        return DelayedFeed(feed, self._request.delay_seconds, reached, self._note_waiting)
+
+    def _note_waiting(self, until: float | None) -> None:
+        """Note until when a transaction waits; the first time that is said, too."""
+        if until is not None and not self._has_waited:
+            self._has_waited = True
+            when = datetime.fromtimestamp(until, UTC).isoformat(" ", "seconds")
+            self._say(f"applying waits until {when}, as is asked for by --delay; later transactions wait, too")
+        self.waits_until = until
 
     def _origin(self, connection: TargetConnection, facts: TargetFacts) -> tuple[Origin, int]:
         """Take the origin over, and return it with how far the target is."""
@@ -331,7 +374,7 @@ class ApplyWorker:
         """
         end, states, is_whole, reached = self._request.end, self._copies.states, False, 0
         while not self._is_ending:
-            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
+            piece = take_behind(feed, WAIT_SECONDS, MOST_BYTES, applier.flush)
             is_whole = piece.is_whole or (is_whole and not piece.data)
             self._note(feed, piece)
             applier.apply(piece.data)

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from headwater.cli.config_file import FILE_IS_READ, SUBSCRIPTIONS, ConfigFile, Values, config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags, value_of
-from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, RefusalFlags, SourceFlags
+from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, MapFlags, RefusalFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ class ApplyFlags:
     tasks: EngineFlags = from_flags(EngineFlags)
     definitions: DefinitionFlags = from_flags(DefinitionFlags)
     refusals: RefusalFlags = from_flags(RefusalFlags)
+    maps: MapFlags = from_flags(MapFlags)
     launch: LaunchFlags = from_flags(LaunchFlags)
     run_as_owner: str | None = from_flag(
         "--run-as-owner",
@@ -381,6 +382,8 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         copy_connections=flags.copy_connections,
         range_blocks=flags.range_blocks,
         definitions=flags.definitions.request(),
+        maps=flags.maps.rules(),
+        delay_seconds=flags.maps.delay_seconds,
     )
 
 

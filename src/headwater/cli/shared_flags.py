@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.flags import PLACE, from_choice, from_flag
+from headwater.cli.flags import PATH, PLACE, from_choice, from_flag
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.apply.incoming.map_rules import MapRules
     from headwater.apply.incoming.refusal_options import RefusalOptions
     from headwater.apply.incoming.requests import DefinitionRequest
     from headwater.jobs.engine import Engine
@@ -371,3 +374,82 @@ class RefusalFlags:
             pauses=self.pauses,
             resumes=tuple(self.resumes),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapFlags:
+    """The flags of rules for what comes in."""
+
+    renames: Sequence[str] = from_flag(
+        "--rename",
+        multiple=True,
+        metavar="NAME=NAME",
+        help="Other names on the target: schema.table=schema.table, schema.*=schema.*, schema.table.column=name.",
+    )
+    left_out: Sequence[str] = from_flag(
+        "--exclude-table", multiple=True, metavar="PATTERN", help="Leave tables out: schema.table, with * and ?."
+    )
+    excluded: Sequence[str] = from_flag(
+        "--exclude-column", multiple=True, metavar="COLUMN", help="Leave a column out: schema.table.column."
+    )
+    masks: Sequence[str] = from_flag(
+        "--mask",
+        multiple=True,
+        metavar="COLUMN=ACTION",
+        help="Mask values of a column: null, literal:TEXT, sha256, hmac-sha256, keep-first:N or keep-last:N.",
+    )
+    secret_file: str | None = from_flag(
+        "--mask-secret-file",
+        type=PATH,
+        metavar="FILE",
+        help="Salt of sha256, key of hmac-sha256; default: $HEADWATER_MASK_SECRET.",
+    )
+    conditions: Sequence[str] = from_flag(
+        "--where",
+        multiple=True,
+        metavar="TABLE: EXPRESSION",
+        help="Rows of schema.table that come in, by a condition as in CREATE PUBLICATION.",
+    )
+
+    delay: str | None = from_flag(
+        "--delay", metavar="TIME", help="Apply a transaction no sooner after its commit, such as 1h, 30min or 90s."
+    )
+
+    @property
+    def delay_seconds(self) -> float:
+        """How long a transaction waits.
+
+        Raises:
+            UsageError: it is no time.
+        """
+        from headwater.apply.mapped.delayed_feed import read_delay
+
+        return 0.0 if self.delay is None else read_delay(self.delay)
+
+    def rules(self) -> MapRules:
+        """Return the rules.
+
+        Raises:
+            UsageError: one is malformed, two contradict each other, or the secret cannot be read.
+        """
+        from headwater.apply.incoming.map_rules import read_rules
+
+        return read_rules(
+            renames=self.renames,
+            left_out=self.left_out,
+            excluded=self.excluded,
+            masks=self.masks,
+            conditions=self.conditions,
+            secret=self._secret(),
+        )
+
+    def _secret(self) -> bytes:
+        if self.secret_file is None:
+            return os.environ.get("HEADWATER_MASK_SECRET", "").encode()
+        try:
+            secret = Path(self.secret_file).read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise UsageError(f"could not read the secret of masks: {error.strerror}", file=self.secret_file) from None
+        if not secret:
+            raise UsageError("the secret of masks is empty", file=self.secret_file)
+        return secret

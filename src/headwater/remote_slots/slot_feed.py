@@ -199,6 +199,9 @@ class SlotFeed:
                 if has_room and self._read():
                     self._tell_if_due()
                     continue
+                if not has_room:
+                    # What it says is not heard meanwhile.
+                    self._heard_at = time.monotonic()
                 if self._connection.has_ended:
                     self._connection.end_stream()
                     raise ConnectionLostError("the server has ended the stream, as it shuts down")

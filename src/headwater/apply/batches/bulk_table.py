@@ -7,8 +7,8 @@ have no key that is unique, what comes are all inserts. What the target checks b
   into runs then, in each of which a row has one (:func:`headwater.apply.batches.net_changes.runs_of`). So they are
   with further unique indexes. In a run of these, no update may change what such an index is over. No row that is
   inserted may have there what one that is deleted has. The statements leave out such rows, and the count tells.
-- With exclusion constraints the order of changes is seen. So it is with unique indexes of other kinds: over expressions,
-  with a predicate, NULLS NOT DISTINCT. Only inserts alone, or deletes alone, are folded then.
+- With exclusion constraints the order of changes is seen. So it is with unique indexes of other kinds: over
+  expressions, with a predicate, NULLS NOT DISTINCT. Only inserts alone, or deletes alone, are folded then.
 - Tables with columns of domains, or of generated values, are left out.
 
 PostgreSQL: arrays as of array_in; COPY FROM in its text format.

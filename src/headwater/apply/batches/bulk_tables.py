@@ -55,7 +55,7 @@ class BulkTables:
         Raises:
             ConnectionLostError: the target is lost.
         """
-        if not self._relations.is_mapped(oid):
+        if not self._relations.is_mapped(oid) or self._relations.is_shared(oid):
             return None
         mapped = self._relations.mapped(oid, str)
         known = self._tables.get(oid)

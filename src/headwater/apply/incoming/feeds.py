@@ -9,13 +9,11 @@ from headwater.remote_slots.slot_feed import Heard, Piece
 
 
 class Feed(Protocol):
-    """A stream of pgoutput's messages, in pieces; a context manager. One thread calls it.
+    """A stream of pgoutput's messages, in pieces; a context manager. One thread calls it."""
 
-    Attributes:
-        heard: what a server has said of itself; nothing where there is none.
-    """
-
-    heard: Heard
+    @property
+    def heard(self) -> Heard:
+        """What a server has said of itself; nothing where there is none."""
 
     def __enter__(self) -> Self:
         """Begin."""

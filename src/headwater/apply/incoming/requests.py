@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.apply.incoming.limits import WorkerLimits
+from headwater.apply.incoming.map_rules import MapRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
@@ -99,6 +100,8 @@ class ApplyRequest:
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
         definitions: what becomes of the definitions of tables.
         limits: that are shared with other subscriptions.
+        maps: rules for what comes in.
+        delay_seconds: a transaction is applied no sooner after its commit.
     """
 
     slot: SlotAddress
@@ -123,6 +126,8 @@ class ApplyRequest:
     range_blocks: int = 8192
     definitions: DefinitionRequest = DefinitionRequest()
     limits: WorkerLimits = field(default_factory=WorkerLimits)
+    maps: MapRules = field(default_factory=MapRules)
+    delay_seconds: float = 0.0
 
     @property
     def folds(self) -> bool:
@@ -130,11 +135,20 @@ class ApplyRequest:
         return self.batches and not self.binary
 
     def __post_init__(self) -> None:
+        if self.maps and (self.definitions.creates_tables or self.definitions.ddl != "ignore"):
+            raise UsageError("--create-tables and --ddl make tables as the source has them, not as rules have them")
         if not _NAME.fullmatch(self.subscription):
             raise UsageError(
                 f'subscription name "{self.subscription}" is invalid',
                 hint="names have lower case letters, digits and underscores, 40 at most",
             )
+        if self.delay_seconds and self.streaming == "parallel":
+            raise UsageError(
+                "what is applied ahead of its commit would hold its locks for as long as it is delayed",
+                hint="with --delay, have --streaming on or off",
+            )
+        if self.binary and self.maps.needs_text:
+            raise UsageError("masks and conditions look at values as text", hint="leave --binary out")
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
             if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.apply.mapped.mapped_rows import MappedRows, copied_places
+from headwater.apply.mapped.table_maps import TableMap
 from headwater.apply.progress.installation import SCHEMA
 from headwater.apply.table_sync.wal_publisher import Publisher
 from headwater.errors import ServerError
@@ -57,12 +59,31 @@ class SourceTable:
         kind: ``relkind``.
         filters: conditions of rows of which any has to hold; none for all rows.
         has_generated: a column that is generated is among those that are published.
+        map: what becomes of it on the way, None for nothing.
     """
 
     sent: SentRelation
     kind: str
     filters: tuple[str, ...]
     has_generated: bool
+    map: TableMap | None = None
+
+    @property
+    def target_table(self) -> str:
+        """The target's name for it, for SQL."""
+        return f"{quoted(self.into.namespace)}.{quoted(self.into.name)}"
+
+    @property
+    def rows_map(self) -> MappedRows | None:
+        """What each of its rows goes through, None if they are copied as they are."""
+        if self.map is None or not (self.map.masks or self.map.condition):
+            return None
+        return MappedRows(self.map, copied_places(self.map))
+
+    @property
+    def into(self) -> SentRelation:
+        """It as the target's tables are to have it."""
+        return self.sent if self.map is None else self.map.target
 
     @property
     def is_plain(self) -> bool:
@@ -76,8 +97,11 @@ class SourceTable:
 
     @property
     def columns(self) -> str:
-        """Its columns for SQL."""
-        return ", ".join(quoted(column.name) for column in self.sent.columns)
+        """Its columns that are copied out, for SQL."""
+        columns = self.sent.columns
+        if self.map is not None:
+            columns = tuple(columns[place] for place in copied_places(self.map))
+        return ", ".join(quoted(column.name) for column in columns)
 
     def copy_sql(self, binary: bool = False, condition: str = "") -> str:
         """Return the statement that copies its rows out.
@@ -96,10 +120,10 @@ class SourceTable:
         return f"COPY (SELECT {self.columns} FROM {only}{self.table}{where}) TO STDOUT{form}"
 
     def copy_in_sql(self, binary: bool = False) -> str:
-        """Return the statement that copies its rows into the target's table of the same name."""
+        """Return the statement that copies its rows into the target's table."""
         form = " WITH (FORMAT binary)" if binary else ""
-        listed = f" ({self.columns})" if self.columns else ""
-        return f"COPY {self.table}{listed} FROM STDIN{form}"
+        columns = ", ".join(quoted(column.name) for column in self.into.columns)
+        return f"COPY {self.target_table}{f' ({columns})' if columns else ''} FROM STDIN{form}"
 
 
 def list_tables(source: Publisher, publications: Sequence[str]) -> list[tuple[str, str]]:

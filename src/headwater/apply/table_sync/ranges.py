@@ -24,7 +24,8 @@ from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import ensure_origin, leave_origin, use_origin
 from headwater.apply.progress.subscriptions import Subscription
-from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
+from headwater.apply.table_sync.mapped_tables import describe_mapped
+from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.row_transfer import transfer
 from headwater.apply.table_sync.sync_slots import open_server
 from headwater.apply.target.connection import TargetConnection
@@ -171,7 +172,7 @@ class RangeCopy:
         with open_server(self._request) as source:
             self._read_by_snapshot(source)
             sent = self._table.sent
-            self._table = describe_table(source, self._request.slot.publications, sent.namespace, sent.name)
+            self._table = describe_mapped(source, self._request, sent.namespace, sent.name)
             blocks = count_blocks(source, self._table)
         self._left.extend(split(blocks, self._request.range_blocks))
         numbers = range(min(self._request.copy_connections, len(self._left)))

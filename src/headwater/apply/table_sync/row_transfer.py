@@ -1,12 +1,13 @@
 """Rows from a COPY of the publisher's into one of the target's, as the bytes that they are.
 
-Neither text nor binary rows are looked at: both servers speak the same format.
+Neither text nor binary rows are looked at, unless rules mask or filter them: both servers speak the same format.
 
 PostgreSQL: tablesync.c (copy_table, copy_read_data).
 """
 
 from __future__ import annotations
 
+from headwater.apply.mapped.mapped_rows import MappedRows
 from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.raw_transfer import hand_over
 from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
@@ -42,9 +43,12 @@ def transfer(
     """
     target.begin_copy(table.copy_in_sql(binary), wait, about)
     try:
+        rows = table.rows_map
         source.begin(table.copy_sql(binary, condition))
         is_plain = target.is_plain and not (binary or table.filters or table.has_generated)
-        if is_plain and not isinstance(source, WalPublisher) and source.is_plain:
+        if rows is not None:
+            _by_rows(source, target, wait, rows)
+        elif is_plain and not isinstance(source, WalPublisher) and source.is_plain:
             hand_over(source.fileno(), target.fileno(), wait, target.hear_copy)
         else:
             _by_blocks(source, target, wait)
@@ -53,6 +57,15 @@ def transfer(
         target.close()
         raise
     return target.end_copy(wait, about)
+
+
+def _by_rows(source: Publisher, target: TargetConnection, wait: Wait, rows: MappedRows) -> None:
+    source.begin_copy()
+    for block in source.blocks(wait):
+        if mapped := rows.take(block):
+            target.put_copy(mapped, wait)
+    rows.finish()
+    source.finish()
 
 
 def _by_blocks(source: Publisher, target: TargetConnection, wait: Wait) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from headwater.apply.incoming.map_rules import MapRules, TableName
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install, is_installed, transaction
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
@@ -34,6 +35,7 @@ from headwater.apply.progress.subscriptions import (
     remove_table,
     set_two_phase,
 )
+from headwater.apply.table_sync.checked_rules import check_rules, wanted_tables
 from headwater.apply.table_sync.creating import make_tables
 from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import (
@@ -111,8 +113,9 @@ def refresh_now(request: ApplyRequest, say: Say) -> None:
         ServerError: a server refuses, or there is no such subscription.
         ConnectionLostError: a server is lost.
     """
-    connection, _ = open_target(request.target, f"headwater refresh {request.subscription}")
+    connection, facts = open_target(request.target, f"headwater refresh {request.subscription}")
     with connection, open_source(request) as source:
+        check_rules(connection, facts, request)
         install(connection)
         subscription = read_subscription(connection, request.subscription)
         if subscription is None:
@@ -148,9 +151,11 @@ def refresh(
     """
     present = read_tables(connection, subscription)
     place, names, leaving = _refreshed(source, request, present)
-    published = _local_tables(connection, names, subscription, say)
+    published = _local_tables(connection, names, request.maps, subscription, say)
     for table in present:
-        if table.oid not in published and (table.namespace, table.name) in leaving:
+        name = (table.namespace, table.name)
+        # A table that goes by another name on the target now is added under that.
+        if table.oid not in published and (name in leaving or name in published.values()):
             _remove(connection, source, subscription, table)
             say(f'table "{table.namespace}.{table.name}" removed from subscription "{subscription.name}"')
     for oid in sorted(published.keys() - {table.oid for table in present}):
@@ -170,7 +175,7 @@ Names = Collection[tuple[str, str]]
 
 def _refreshed(
     source: Publisher, request: ApplyRequest, present: Sequence[SubscribedTable]
-) -> tuple[int, Names, Names]:
+) -> tuple[int, Sequence[TableName], Names]:
     """Return as of where publications are looked at, which tables they have, and which tables have left them.
 
     Where DDL is applied, tables come and go in the stream. So they are looked at as of where that is. A table that does
@@ -179,24 +184,29 @@ def _refreshed(
     own = {(table.namespace, table.name) for table in present}
     if request.definitions.ddl != "apply" or not isinstance(source, WalPublisher):
         place = look_at_present(source)
-        names = list_tables(source, request.slot.publications)
+        names = _wanted_tables(source, request)
         return place, names, own.difference(names)
     place = look_behind(source, 0)
-    names = list_tables(source, request.slot.publications)
+    names = _wanted_tables(source, request)
     leaving = {table for table in own.difference(names) if source.has_table(*table)}
     look_at_present(source)
-    later = list_tables(source, request.slot.publications)
+    later = _wanted_tables(source, request)
     return place, names, {table for table in leaving.difference(later) if source.has_table(*table)}
 
 
+def _wanted_tables(source: Publisher, request: ApplyRequest) -> list[TableName]:
+    tables = (TableName(*table) for table in list_tables(source, request.slot.publications))
+    return wanted_tables(request.maps, tables)
+
+
 def _local_tables(
-    connection: TargetConnection, names: Iterable[tuple[str, str]], subscription: Subscription, say: Say
+    connection: TargetConnection, names: Iterable[TableName], rules: MapRules, subscription: Subscription, say: Say
 ) -> dict[int, tuple[str, str]]:
     """Return the names of the published tables that the target has, by their OIDs there."""
     tables = {}
     for namespace, name in names:
         try:
-            tables[_local_table(connection, namespace, name)] = (namespace, name)
+            tables[_local_table(connection, *rules.target(TableName(namespace, name)))] = (namespace, name)
         except TargetError as error:
             say(f'table "{namespace}.{name}" is not added to subscription "{subscription.name}": {error.message}')
     return tables
@@ -211,12 +221,12 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
         hint = "another database of the target may have a subscription of that name: name this one differently"
         raise TargetError(f'replication origin "{origin}" already exists', sqlstate=DUPLICATE, hint=hint)
     place = look_behind(source, 0)
-    names = list_tables(source, slot.publications)
+    names = _wanted_tables(source, request)
     with transaction(connection, is_durable=True):  # The slot is made next.
         made = None
         if request.definitions.creates_tables and isinstance(source, WalPublisher):
             made = make_tables(connection, source, request, names)
-        tables = {table: _local_table(connection, *table) for table in names}
+        tables = {_local_table(connection, *request.maps.target(table)): table for table in names}
         add_subscription(
             connection,
             request.subscription,
@@ -228,10 +238,10 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
         ensure_origin(connection, origin)
-        for table, oid in tables.items():
+        for oid, table in tables.items():
             add_table(connection, subscription, oid, table, _first_state(request), place)
         if made is not None:
-            add_pending(connection, subscription, made.waiting(tables))
+            add_pending(connection, subscription, made.waiting({table: oid for oid, table in tables.items()}))
     return subscription
 
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
@@ -39,7 +40,8 @@ from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.definition_changes import DefinitionChanges
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.table_sync.creating import run_pending
-from headwater.apply.table_sync.publisher_tables import SourceTable, describe_table
+from headwater.apply.table_sync.mapped_tables import describe_mapped
+from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
 from headwater.apply.table_sync.row_transfer import transfer
 from headwater.apply.table_sync.sync_slots import (
@@ -57,10 +59,10 @@ from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import map_relation
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError
+from headwater.remote_slots.slot_feed import MOST_BYTES
 
 WAIT_SECONDS = 0.1
 
-MOST_BYTES = 64 << 20
 """Bytes of a table's own stream that are taken at a time."""
 
 
@@ -138,7 +140,7 @@ class SyncWorker:
             drop_slot(source, self._name)
             look_behind(source, table.lsn, lambda: self._wait([], []))
             described = self._described(source, table)
-            mapped = map_relation(connection, facts, described.sent)
+            mapped = map_relation(connection, facts, described.into)
             # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
             lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
             if lsn is None:
@@ -148,7 +150,7 @@ class SyncWorker:
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
 
     def _described(self, source: Publisher, table: SubscribedTable) -> SourceTable:
-        return describe_table(source, self._request.slot.publications, table.namespace, table.name)
+        return describe_mapped(source, self._request, table.namespace, table.name)
 
     def _is_binary(self, source: Publisher) -> bool:
         return self._request.binary and source.postgres.copies_binary_rows
@@ -177,9 +179,9 @@ class SyncWorker:
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
-        undo_ranges(connection, self._subscription, self._oid, table.table)
+        undo_ranges(connection, self._subscription, self._oid, table.target_table)
         request = self._request
-        if request.copy_connections == 1 or not is_empty(connection, table.table):
+        if request.copy_connections == 1 or not is_empty(connection, table.target_table):
             return None
         if isinstance(source, WalPublisher):
             return self._copy_shares(connection, source, table)
@@ -205,7 +207,9 @@ class SyncWorker:
 
     def _copy_shares(self, connection: TargetConnection, source: WalPublisher, table: SourceTable) -> int | None:
         """Copy a large table of the backup in several connections; as :meth:`_copy_ranges`."""
-        if self._request.binary or source.count_blocks(table.sent.oid) <= self._request.range_blocks:
+        if self._request.binary or table.rows_map is not None:
+            return None
+        if source.count_blocks(table.sent.oid) <= self._request.range_blocks:
             return None
         lsn = make_sync_slot(source, self._name)
         source.begin(table.copy_sql())
@@ -239,7 +243,8 @@ class SyncWorker:
     def _applied(self, connection: TargetConnection, facts: TargetFacts, origin: Origin, reached: int) -> int:
         """Apply the table's own stream from an LSN on; return where the main worker takes it over."""
         with ExitStack() as stack:
-            feed = stack.enter_context(sync_feed(self._request, self._name, reached))
+            stream = stack.enter_context(sync_feed(self._request, self._name, reached))
+            feed = map_feed(stream, self._request)
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
             relations = RelationMap(connection, facts)
@@ -262,7 +267,7 @@ class SyncWorker:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
-            piece = feed.take(WAIT_SECONDS, MOST_BYTES)
+            piece = take_behind(feed, WAIT_SECONDS, MOST_BYTES, applier.flush)
             for data, lsn in messages_of(piece):
                 applier.apply(data, lsn)
             if piece.is_whole:

@@ -42,12 +42,14 @@ class RelationMap:
     def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
         self._connection, self._facts, self._run_as_owner = connection, facts, run_as_owner
         self._sent: dict[int, SentRelation] = {}
+        self._named: dict[tuple[str, str], set[int]] = {}
         self._mapped: dict[int, MappedRelation] = {}
         self.times_mapped = 0
 
     def announce(self, sent: SentRelation) -> None:
         """Note what a relation is from here on."""
         self._sent[sent.oid] = sent
+        self._named.setdefault((sent.namespace, sent.name), set()).add(sent.oid)
         self._mapped.pop(sent.oid, None)
 
     def forget(self) -> None:
@@ -57,6 +59,11 @@ class RelationMap:
     def sent(self, oid: int) -> SentRelation | None:
         """Return a relation as it was announced last; None if it was not."""
         return self._sent.get(oid)
+
+    def is_shared(self, oid: int) -> bool:
+        """Tell whether changes of another relation have come, too, for the table that changes of a relation are for."""
+        sent = self._sent[oid]
+        return len(self._named[sent.namespace, sent.name]) > 1
 
     @property
     def known(self) -> list[int]:
