@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from apply.target_pairs import OURS, pair_of
-from headwater.apply.progress.installation import install
+from headwater.apply.progress.installation import FORM, install
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 
@@ -26,4 +26,4 @@ def test_several_workers_begin_at_once() -> None:
                     install(connection)
 
             list(threads.map(begin, connections))
-            assert pair.run(OURS, "SELECT version FROM headwater.form") == [(1,)]
+            assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]

@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
+from headwater.apply.conflicts.conflicts import CheckedAnewError
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.feeds import Feed
-from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.incoming.slot_source import slot_feed, source_node
 from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -32,7 +33,6 @@ from headwater.apply.table_sync.subscribing import is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
-from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
@@ -68,7 +68,8 @@ class ApplyWorker:
 
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
         self._request, self._failed, self._say = request, failed, say
-        self._copies = SyncPool(request, failed, say)
+        self._conflicts = ConflictSetup(request.subscription, request.target, request.conflicts, say)
+        self._copies = SyncPool(request, failed, say, self._conflicts)
         self._is_ending = self._has_subscribed = False
         self.durable = 0
         self.batches = BatchCounts()
@@ -97,7 +98,7 @@ class ApplyWorker:
             try:
                 if self._session():
                     return
-            except MappingChangedError:
+            except (MappingChangedError, CheckedAnewError):
                 # It is applied to the tables as they are now, from the last transaction that the target has.
                 changed = time.monotonic()
             except (ServerError, SpoolError) as error:
@@ -106,6 +107,7 @@ class ApplyWorker:
                 if isinstance(error, ServerError) and error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
+                self._conflicts.count_error()
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)
@@ -135,6 +137,7 @@ class ApplyWorker:
         self, stack: ExitStack, connection: TargetConnection, facts: TargetFacts, request: ApplyRequest
     ) -> bool:
         assert request.wal is not None
+        self._conflicts.check(connection, lambda: request.subscription)
         origin, reached = self._origin(connection)
         feed = stack.enter_context(WalFeed(request.wal, reached))
         positions = FlushPositions(reached)
@@ -146,6 +149,7 @@ class ApplyWorker:
     ) -> bool:
         subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
         self._has_subscribed = True
+        self._conflicts.check(connection, lambda: source_node(request))
         two_phase = is_two_phase(connection, subscription, request)
         streaming = request.streaming or ("parallel" if VERSIONS[facts.major].streams_by_default else "off")
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
@@ -174,22 +178,19 @@ class ApplyWorker:
         streaming: str,
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
-        missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
-        serial = SerialApplier(connection, relations, origin, positions, missing, tables)
+        conflicts = self._conflicts.begin(connection, facts, origin, relations)
+        serial = SerialApplier(connection, relations, origin, positions, conflicts, tables)
         sessions = None
         if streaming == "parallel":
-            sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
+            sessions = ParallelSessions(
+                request, connection, origin, positions, self._relations, self._failed, tables, self._conflicts
+            )
             stack.enter_context(sessions)
         states = self._copies.states
         streams = StreamedApplier(serial, self._scratch, origin.number, sessions, lambda: states.are_ready)
         stack.enter_context(streams)
         counts = self.batches
         return BatchApplier(connection, relations, positions, streams, tables, batches=request.batches, counts=counts)
-
-    def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
-        """Tell of a row that is not there, as the apply worker logs it."""
-        kind = "update_missing" if isinstance(change, Update) else "delete_missing"
-        self._say(f'conflict detected on relation "{mapped.namespace}.{mapped.name}": conflict={kind}')
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
         run_as_owner = self._request.run_as_owner
@@ -236,7 +237,3 @@ class ApplyWorker:
             if end is not None and is_whole and self.durable >= end and states.are_ready:
                 return True
         return True
-
-
-def _pass_over(_mapped: MappedRelation, _change: Update | Delete) -> None:
-    """Say nothing of a row that is not there, as servers before 18."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.errors import UsageError
 from headwater.jobs.engine import Engine
 from headwater.pipeline.requests.request import DecodeRequest
@@ -65,6 +66,7 @@ class ApplyRequest:
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
+        conflicts: what is done about conflicts.
     """
 
     slot: SlotAddress
@@ -86,6 +88,7 @@ class ApplyRequest:
     max_sync_workers: int = 2
     copy_connections: int = 2
     range_blocks: int = 8192
+    conflicts: ConflictRules = field(default_factory=ConflictRules)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.subscription):

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.apply.progress import conflict_tables
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 1
+FORM = 2
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -31,7 +32,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n 
 _FORM = "SELECT version FROM headwater.form"
 _STATEMENTS = (
     "CREATE TABLE headwater.form (version int4 NOT NULL)",
-    f"INSERT INTO headwater.form VALUES ({FORM})",
+    "INSERT INTO headwater.form VALUES (1)",
     """
     CREATE TABLE headwater.subscription (
         subid int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -64,6 +65,8 @@ _STATEMENTS = (
     )
     """,
 )
+_LATER = {2: conflict_tables.STATEMENTS}
+"""Statements by the form that they bring the one before to."""
 
 
 @contextmanager
@@ -99,6 +102,10 @@ def install(connection: TargetConnection) -> None:
             if not _is_installed(connection):
                 _make(connection)
     ((form,),) = connection.rows(_FORM)
+    if int(form or 0) < FORM:
+        with transaction(connection):
+            connection.rows(_LOCK)
+            form = _bring_up(connection)
     if form != str(FORM):
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
@@ -119,3 +126,14 @@ def _make(connection: TargetConnection) -> None:
         raise TargetError(error.message, sqlstate=error.sqlstate, hint=hint) from None
     for statement in _STATEMENTS:
         connection.rows(statement)
+
+
+def _bring_up(connection: TargetConnection) -> str | None:
+    """Bring the schema to the form of now; return that."""
+    ((form,),) = connection.rows(_FORM)
+    for number in range(int(form or 0) + 1, FORM + 1):
+        for statement in _LATER[number]:
+            connection.rows(statement)
+        connection.rows("UPDATE headwater.form SET version = $1::int4", (str(number),))
+        form = str(number)
+    return form

@@ -12,9 +12,12 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from headwater.apply.conflicts.checked_changes import CheckedChanges
+from headwater.apply.conflicts.conflicts import Conflicts
+from headwater.apply.conflicts.descriptions import AppliedChange, RowChange
 from headwater.apply.incoming.messages import (
     NAMES,
     Begin,
@@ -34,16 +37,18 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.serial.sent_transactions import Place, SentTransactions, Step
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import changed_meanwhile, in_words_of_worker, name_grant
-from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relation_map import MappingChangedError, RelationMap
 from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import delete, guard, insert, truncate, update
+from headwater.apply.target.statements import delete, find, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 
@@ -54,21 +59,7 @@ _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMM
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
-Missing = Callable[[MappedRelation, Update | Delete], None]
-"""Is told of a row that was not there to be changed."""
-
-
-@dataclass(frozen=True)
-class RemoteTransaction:
-    """The source's transaction that is being applied.
-
-    Attributes:
-        xid: its own.
-        finish_lsn: START of its commit record, which messages name as where it is finished; None while it still runs.
-    """
-
-    xid: int
-    finish_lsn: int | None
+_UNIQUE_VIOLATION = "23505"
 
 
 class SerialApplier:
@@ -79,7 +70,7 @@ class SerialApplier:
         relations: the source's relations, and the target's tables for them.
         origin: the session's.
         positions: gets what is durable.
-        missing: is told of rows that are not there.
+        conflicts: of the session; None if none are looked for.
         tables: says of which tables changes are applied.
     """
 
@@ -89,11 +80,11 @@ class SerialApplier:
         relations: RelationMap,
         origin: Origin,
         positions: FlushPositions,
-        missing: Missing = lambda *_: None,
+        conflicts: Conflicts | None = None,
         tables: AppliedTables | None = None,
     ) -> None:
         self._connection, self._relations, self._origin = connection, relations, origin
-        self._positions, self._missing = positions, missing
+        self._positions, self._conflicts = positions, conflicts
         self._tables = tables or AllTables()
         self._remote: RemoteTransaction | None = None
         self._is_open = False
@@ -101,6 +92,10 @@ class SerialApplier:
         self._role: str | None = None
         self._refused: tuple[MappedRelation, Bound] | None = None
         self._statements = 0
+        self._sent = SentTransactions()
+        self._failed: Place | None = None
+        self._to_check: Place | None = None
+        self._is_careful = False
 
     @property
     def is_inside(self) -> bool:
@@ -132,13 +127,78 @@ class SerialApplier:
             MappingChangedError: it is refused, or was undone, as a table has changed meanwhile.
             ConnectionLostError: the target is lost.
         """
+        self._failed = None
         if self._connection.pending:
             self._connection.sync()
         try:
             self._connection.drain()
         except TargetError as error:
-            raise self._judged(error) from None
+            self._recover(error)
+        else:
+            if self._to_check is not None:
+                self._check_again(self._to_check)
         self._statements = 0
+        self._report()
+
+    def _recover(self, error: TargetError) -> None:
+        """Apply again with checks what has met a conflict.
+
+        Raises:
+            TargetError: it is none, or it is one that is an error.
+        """
+        conflicts, failed = self._conflicts, self._failed
+        if conflicts is None or failed is None or error.sqlstate != _UNIQUE_VIOLATION or not conflicts.resends:
+            self._report()
+            raise self._judged(error) from None
+        self._check_again(failed)
+
+    def _check_again(self, place: Place) -> None:
+        """Roll back, and apply again, with checks from a step on.
+
+        Raises:
+            TargetError: the target refuses something, or a conflict is an error.
+            CheckedAnewError: the source has to send it again.
+        """
+        conflicts, remote = self._conflicts, self._remote
+        assert conflicts is not None
+        conflicts.forget()
+        self._to_check, sent = None, self._sent.clear()
+        self._undo()
+        if self._relations.has_changed():
+            raise MappingChangedError("a table has changed meanwhile", sqlstate="55000")
+        if place.transaction not in sent or not place.transaction.is_whole:
+            raise conflicts.checked_anew(place.transaction.remote)
+        for transaction in sent[sent.index(place.transaction) :]:
+            self._begins(transaction.remote)
+            for number, step in enumerate(transaction.steps):
+                self._is_careful = transaction is place.transaction and number >= place.number
+                step()
+            self._is_careful = False
+            if transaction.end is not None:
+                transaction.end()
+        self._remote = remote
+
+    def _undo(self) -> None:
+        self._connection.send(_ROLLBACK)
+        self._connection.sync()
+        self._connection.drain()
+        self._is_open, self._role = False, None
+        self._used.clear()
+
+    def _report(self) -> None:
+        """Tell of the conflicts that were met.
+
+        Raises:
+            TargetError: the target refuses what would have been stored.
+        """
+        if self._conflicts is None:
+            return
+        try:
+            self._conflicts.report()
+        except TargetError as error:
+            raise self._judged(error) from None
+        if not self._is_open:
+            self._conflicts.log.write_down(self._connection)
 
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
@@ -181,6 +241,7 @@ class SerialApplier:
         Args:
             end_lsn, time: of the source's commit record; kind: of the message.
         """
+        self._look_before_end()
         if self._is_open:
             self._end(end_lsn, time, _COMMIT, kind)
         else:
@@ -194,6 +255,7 @@ class SerialApplier:
             xid: its own; end_lsn, time: of PREPARE's record; kind: of the message.
         """
         # An empty one is prepared, too: COMMIT PREPARED will ask for it.
+        self._look_before_end()
         self._ensure_open()
         self._end(end_lsn, time, _transaction_command("PREPARE TRANSACTION", self._gid(xid)), kind)
         self._remote = None
@@ -209,11 +271,16 @@ class SerialApplier:
             self._is_open = False
         self._role = None
         self._used.clear()
+        self._sent.clear()
         self._remote = None
         self.flush()
 
+    def _look_before_end(self) -> None:
+        if self._is_open and self._conflicts is not None and self._conflicts.waits_before_end(self._used.values()):
+            self.flush()
+
     def _begin(self, message: Begin) -> None:
-        self._begins(RemoteTransaction(message.xid, message.final_lsn))
+        self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
         self._remote = remote
@@ -268,8 +335,9 @@ class SerialApplier:
         for mapped in self._used.values():
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
+        ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
         self._send(move(end_lsn, time))
-        self._send(command, about=self._about(kind))
+        self._send(command, lambda _: ended(), self._about(kind))
         self._is_open = False
         self._committed(end_lsn)
 
@@ -283,40 +351,91 @@ class SerialApplier:
         self._relations.announce(message.sent)
 
     def _insert(self, message: Insert) -> None:
-        if (mapped := self._opened(message.oid, "INSERT")) is not None:
-            self._change(lambda: insert(mapped, message.new), "INSERT", mapped)
+        self._row(message, "INSERT")
 
     def _update(self, message: Update) -> None:
-        if (mapped := self._opened(message.oid, "UPDATE")) is None:
-            return
-        self._change(
-            lambda: update(mapped, message.old, message.new),
-            "UPDATE",
-            mapped,
-            lambda outcome: self._note(outcome, mapped, message),
-        )
+        self._row(message, "UPDATE")
 
     def _delete(self, message: Delete) -> None:
-        if (mapped := self._opened(message.oid, "DELETE")) is None:
-            return
-        self._change(
-            lambda: delete(mapped, message.old),
-            "DELETE",
-            mapped,
-            lambda outcome: self._note(outcome, mapped, message),
-        )
+        self._row(message, "DELETE")
 
-    def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
-        if not outcome.count:
-            self._missing(mapped, message)
+    def _row(self, message: RowChange, kind: str) -> None:
+        if (mapped := self._opened(message.oid, kind)) is not None:
+            self._change_row(mapped, message, kind)
+
+    def _row_again(self, mapped: MappedRelation, message: RowChange, kind: str) -> None:
+        self._use(mapped, message.oid)
+        self._change_row(mapped, message, kind)
+
+    def _change_row(self, mapped: MappedRelation, message: RowChange, kind: str) -> None:
+        try:
+            bound = _bound(mapped, message)
+        except TargetError as error:
+            # What was sent before may have failed: that came first.
+            self.flush()
+            error.context = self._about(kind, mapped)()
+            raise
+        remote, conflicts = self._required(), self._conflicts
+        self._as(mapped.role)
+        if conflicts is None:
+            self._send(bound, None, self._about(kind, mapped, bound))
+            return
+        is_careful = self._is_careful or remote.finish_lsn in conflicts.careful
+        size = sum(map(len, filter(None, bound.values)))
+        place = self._keep(partial(self._row_again, mapped, message, kind), size, is_kept=not is_careful)
+        change = AppliedChange(mapped, message, remote, self._about(kind, mapped, bound, place))
+        if is_careful:
+            self._check_row(conflicts, change)
+        else:
+            self._look_at(conflicts, change, bound, place)
+
+    def _look_at(self, conflicts: Conflicts, change: AppliedChange, bound: Bound, place: Place) -> None:
+        """Send a change, and look at its result once that comes."""
+        search = change.search
+        if search is None:
+            self._send(bound, None, change.about)
+            return
+
+        def look(outcome: Outcome) -> None:
+            if conflicts.met(outcome, change) and self._to_check is None:
+                self._to_check = place
+
+        if conflicts.looks_before(change.mapped):
+            before = find(change.mapped, search, has_times=True, differs=conflicts.origins.differs())
+            self._send(before, lambda outcome: look(outcome) if outcome.count else None, change.about)
+        self._send(bound, look, change.about)
+
+    def _check_row(self, conflicts: Conflicts, change: AppliedChange) -> None:
+        """Apply a change with checks."""
+        try:
+            self._connection.sync()
+            self._connection.drain()
+            if self._to_check is not None:
+                raise conflicts.checked_anew(change.remote)
+            CheckedChanges(conflicts).apply(change)
+        except TargetError as error:
+            raise self._judged(error) from None
+
+    def _keep(self, step: Step, size: int, *, is_kept: bool = True) -> Place:
+        """Keep a step, so that it can be sent again."""
+        remote, conflicts = self._required(), self._conflicts
+        if not is_kept or remote.finish_lsn is None or conflicts is None or not conflicts.resends:
+            return Place.lost(remote)
+        return self._sent.add(remote, step, size)
 
     def _truncate(self, message: Truncate) -> None:
-        mapped = [table for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
+        mapped = [(oid, table) for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
         if mapped:
-            # Of several owners' tables the session's role empties all, together.
-            roles = {relation.role for relation in mapped}
-            self._as(roles.pop() if len(roles) == 1 else None)
-            self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
+            self._empty(mapped, message.restart_seqs)
+
+    def _empty(self, tables: list[tuple[int, MappedRelation]], restart_seqs: bool) -> None:
+        for oid, table in tables:
+            self._use(table, oid)
+        self._keep(partial(self._empty, tables, restart_seqs), 0)
+        # Of several owners' tables the session's role empties all, together.
+        roles = {table.role for _, table in tables}
+        self._as(roles.pop() if len(roles) == 1 else None)
+        self._send(truncate([table for _, table in tables], restart_seqs), about=self._about("TRUNCATE"))
 
     def _logical_message(self, message: LogicalMessage) -> None:
         """Pass over a message, as the apply worker does."""
@@ -339,9 +458,12 @@ class SerialApplier:
             mapped = self._relations.mapped(oid, self._about(kind))
             if not self._is_applied(mapped, remote):
                 return None
-            self._ensure_open()
-            self._used[oid] = mapped
+            self._use(mapped, oid)
         return mapped
+
+    def _use(self, mapped: MappedRelation, oid: int) -> None:
+        self._ensure_open()
+        self._used[oid] = mapped
 
     def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
         if remote.finish_lsn is not None:
@@ -349,23 +471,6 @@ class SerialApplier:
         if not self._tables.is_ready(mapped.oid):
             raise TargetError("a transaction that runs is applied only where all tables are ready", sqlstate="55000")
         return True
-
-    def _change(
-        self,
-        change: Callable[[], Bound],
-        kind: str,
-        mapped: MappedRelation,
-        take: Callable[[Outcome], None] | None = None,
-    ) -> None:
-        try:
-            bound = change()
-        except TargetError as error:
-            # What was sent before may have failed: that came first.
-            self.flush()
-            error.context = self._about(kind, mapped)()
-            raise
-        self._as(mapped.role)
-        self._send(bound, take, self._about(kind, mapped, bound))
 
     def _as(self, role: str | None) -> None:
         """Make a role that of what is sent from here on in the transaction."""
@@ -389,21 +494,36 @@ class SerialApplier:
         self._statements += 1
         self._connection.send(bound, take, about)
 
-    def _about(self, kind: str, mapped: MappedRelation | None = None, bound: Bound | None = None) -> Callable[[], str]:
+    def _about(
+        self,
+        kind: str,
+        mapped: MappedRelation | None = None,
+        bound: Bound | None = None,
+        place: Place | None = None,
+    ) -> Callable[[], str]:
         remote, origin = self._remote, self._origin
 
         def text() -> str:
+            self._failed = place
             self._refused = None if mapped is None or bound is None else (mapped, bound)
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
-            place = f" in transaction {remote.xid}" if remote else ""
+            where = f" in transaction {remote.xid}" if remote else ""
             if remote and remote.finish_lsn is not None:
-                place += f", finished at {Lsn(remote.finish_lsn)}"
+                where += f", finished at {Lsn(remote.finish_lsn)}"
             return (
                 f'processing remote data for replication origin "{origin.name}" during message type '
-                f'"{kind}"{target}{place}'
+                f'"{kind}"{target}{where}'
             )
 
         return text
+
+
+def _bound(mapped: MappedRelation, message: RowChange) -> Bound:
+    if isinstance(message, Insert):
+        return insert(mapped, message.new)
+    if isinstance(message, Update):
+        return update(mapped, message.old, message.new)
+    return delete(mapped, message.old)
 
 
 def _transaction_command(command: str, gid: str) -> Bound:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
 from headwater.apply.progress.positions import FlushPositions
@@ -73,6 +74,7 @@ class ParallelSessions:
         relations: makes the map of relations of a session.
         failed: is told why there is no session.
         tables: says of which tables changes are applied.
+        conflicts: how sessions look for them.
     """
 
     def __init__(
@@ -84,8 +86,9 @@ class ParallelSessions:
         relations: Callable[[TargetConnection, TargetFacts], RelationMap],
         failed: Failed,
         tables: AppliedTables,
+        conflicts: ConflictSetup,
     ) -> None:
-        self._relations, self._tables = relations, tables
+        self._relations, self._tables, self._conflicts = relations, tables, conflicts
         self._request, self._main, self._origin, self._positions = request, main, origin, positions
         self._failed, self._is_refused = failed, False
         self._free: list[ParallelSession] = []
@@ -184,17 +187,20 @@ class ParallelSessions:
         name = f"headwater apply {request.subscription} parallel {number}"
         connection, facts = open_target(request.target, name, request.synchronous_commit)
         try:
-            self._set_up(connection, number)
+            origin = self._set_up(connection, number)
+            relations = self._relations(connection, facts)
+            conflicts = self._conflicts.begin(connection, facts, origin, relations)
         except BaseException:
             connection.close()
             raise
         connection.ends = self._main.ends
-        relations = self._relations(connection, facts)
-        applier = SerialApplier(connection, relations, self._origin, self._positions, tables=self._tables)
+        applier = SerialApplier(connection, relations, self._origin, self._positions, conflicts, self._tables)
         return ParallelSession(number, connection, applier)
 
-    def _set_up(self, connection: TargetConnection, number: int) -> None:
-        use_origin(connection, ensure_origin(connection, parallel_origin_name(self._request.subscription, number)))
+    def _set_up(self, connection: TargetConnection, number: int) -> Origin:
+        origin = ensure_origin(connection, parallel_origin_name(self._request.subscription, number))
+        use_origin(connection, origin)
         # Not all systems can look whether the client is there still.
         with suppress(ServerError):
             connection.rows("SELECT pg_catalog.set_config('client_connection_check_interval', '1s', false)")
+        return origin

@@ -12,7 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
-from headwater.apply.serial.serial_applier import RemoteTransaction, SerialApplier
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
+from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import ServerError
@@ -99,7 +100,7 @@ class StreamedTransaction:
             ahead.commit(message)
             self._announce()
         else:
-            self._replay(message.final_lsn)
+            self._replay(message.final_lsn, message.time)
             self._serial.commit(message.end_lsn, message.time, "STREAM COMMIT")
         self._spool.close()
 
@@ -113,7 +114,7 @@ class StreamedTransaction:
             ahead.prepare(message)
             self._announce()
         else:
-            self._replay(message.prepare_lsn)
+            self._replay(message.prepare_lsn, None)
             self._serial.prepare(message.xid, message.end_lsn, message.time, "STREAM PREPARE")
         self._spool.close()
 
@@ -129,8 +130,8 @@ class StreamedTransaction:
         assert ahead is not None
         ahead.abandon()
 
-    def _replay(self, finish_lsn: int) -> None:
-        self._serial.begin(RemoteTransaction(self.xid, finish_lsn))
+    def _replay(self, finish_lsn: int, time: int | None) -> None:
+        self._serial.begin(RemoteTransaction(self.xid, finish_lsn, time))
         for data, lsn in self._spool.messages():
             self._serial.change(read_message(data, lsn, is_streamed=True))
 

@@ -9,7 +9,7 @@ PostgreSQL: applyparallelworker.c (pa_start_subtrans, pa_stream_abort, pa_proces
 from __future__ import annotations
 
 from headwater.apply.incoming.messages import Change, Message, StreamCommit, StreamPrepare
-from headwater.apply.serial.serial_applier import RemoteTransaction
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.streamed.parallel_sessions import ParallelSession, ParallelSessions
 from headwater.errors import TargetError
 

@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headwater.apply.conflicts.own_origins import drop_copys_origin
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
-from headwater.apply.progress.origins import drop_origin, list_origins, move_now
+from headwater.apply.progress.origins import list_origins, move_now
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
 from headwater.apply.progress.table_states import TableStates
 from headwater.apply.table_sync.sync_slots import drop_slot, list_slots, open_source
@@ -49,6 +51,7 @@ class SyncPool:
         request: what is asked for.
         failed: is told of errors after which a table is tried again.
         say: is told of tables that are ready.
+        conflicts: how workers look for them.
 
     Attributes:
         states: of the tables.
@@ -56,8 +59,13 @@ class SyncPool:
     """
 
     def __init__(
-        self, request: ApplyRequest, failed: Callable[[HeadwaterError], None], say: Callable[[str], None]
+        self,
+        request: ApplyRequest,
+        failed: Callable[[HeadwaterError], None],
+        say: Callable[[str], None],
+        conflicts: ConflictSetup,
     ) -> None:
+        self._conflicts = conflicts
         self._request, self._failed, self._say = request, failed, say
         self.states = TableStates()
         self.error: HeadwaterError | None = None
@@ -136,7 +144,7 @@ class SyncPool:
             return
         if last is not None and (last.thread.is_alive() or now - last.began < self._request.retry_seconds):
             return
-        worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending)
+        worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending, self._conflicts)
         thread = threading.Thread(target=self._run, args=(worker, table), name=f"sync {table.name}", daemon=True)
         self._attempts[table.oid] = _Attempt(thread, now)
         thread.start()
@@ -147,6 +155,7 @@ class SyncPool:
         except HeadwaterError as error:
             if not self._ending.is_set():
                 self.error = error
+                self._conflicts.count_error(is_of_sync=True)
                 self._failed(error)
         except Exception as error:  # a thread's end must not go unnoticed
             self.error = HeadwaterError(f'copying the table "{table.namespace}.{table.name}" failed: {error!r}')
@@ -178,4 +187,4 @@ class SyncPool:
                     drop_slot(source, name)
         for name in list_origins(connection, prefix):
             if not name.startswith(used):  # ranges have origins of their own, whose names go on
-                drop_origin(connection, name)
+                drop_copys_origin(connection, subscription.name, name)

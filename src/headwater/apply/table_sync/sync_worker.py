@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from headwater.apply.conflicts.own_origins import drop_copys_origin
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.incoming.slot_source import slot_feed
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
-    drop_origin,
     ensure_origin,
     leave_origin,
     list_origins,
@@ -59,14 +60,22 @@ class SyncWorker:
         request: what is asked for; subscription: it; states: shared with the main worker.
         oid: the table's, on the target.
         ending: set when it is to end.
+        conflicts: how they are looked for.
 
     Attributes:
         is_settled: the threads know the state that the target has.
     """
 
     def __init__(
-        self, request: ApplyRequest, subscription: Subscription, states: TableStates, oid: int, ending: threading.Event
+        self,
+        request: ApplyRequest,
+        subscription: Subscription,
+        states: TableStates,
+        oid: int,
+        ending: threading.Event,
+        conflicts: ConflictSetup,
     ) -> None:
+        self._conflicts = conflicts
         self._request, self._subscription, self._states = request, subscription, states
         self._oid, self._ending = oid, ending
         self._name = subscription.sync_name(oid)
@@ -182,7 +191,8 @@ class SyncWorker:
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
             relations = RelationMap(connection, facts)
-            applier = SerialApplier(connection, relations, origin, positions, tables=OnlyTable(self._oid))
+            conflicts = self._conflicts.begin(connection, facts, origin, relations)
+            applier = SerialApplier(connection, relations, origin, positions, conflicts, OnlyTable(self._oid))
             done = self._follow(feed, applier, positions)
         with transaction(connection, is_durable=True):  # The slot is dropped next.
             self._write(connection, State.SYNCDONE, done)
@@ -209,7 +219,7 @@ class SyncWorker:
         with open_source(self._request) as source:
             drop_slot(source, self._name)
         for name in list_origins(connection, self._name):
-            drop_origin(connection, name)
+            drop_copys_origin(connection, self._subscription.name, name)
 
     def _about(self) -> str:
         return f'copying rows of a table for replication origin "{self._name}"'

@@ -34,10 +34,14 @@ class RelationMap:
     Args:
         connection: the target's; facts: of it.
         run_as_owner: changes are applied as the session's role, rather than as the tables' owners.
+
+    Attributes:
+        differs: see :class:`MappedRelation`; set before the first relation is mapped.
     """
 
     def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
         self._connection, self._facts, self._run_as_owner = connection, facts, run_as_owner
+        self.differs: str | None = None
         self._sent: dict[int, SentRelation] = {}
         self._mapped: dict[int, MappedRelation] = {}
 
@@ -75,7 +79,11 @@ class RelationMap:
                 raise DecodingError(f"no relation map entry for remote relation ID {oid}")
             try:
                 mapped = self._mapped[oid] = map_relation(
-                    self._connection, self._facts, self._sent[oid], run_as_owner=self._run_as_owner
+                    self._connection,
+                    self._facts,
+                    self._sent[oid],
+                    run_as_owner=self._run_as_owner,
+                    differs=self.differs,
                 )
             except TargetError as error:
                 error.context = "\n".join(filter(None, [error.context, about()]))

@@ -50,6 +50,7 @@ class MappedRelation:
         stored: names of the columns that have values of their own: those that are not generated.
         role: that changes are applied as, None for the session's.
         guard: fails (22012) once the table has changed.
+        differs: condition that the commit ``s`` of a row is somebody else's, which is looked for; None if it is not.
         plans: statements that were made so far, by what they depend on.
     """
 
@@ -64,17 +65,24 @@ class MappedRelation:
     stored: tuple[str, ...]
     role: str | None
     guard: Bound
+    differs: str | None = None
     plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 def map_relation(
-    connection: TargetConnection, facts: TargetFacts, sent: SentRelation, *, run_as_owner: bool = True
+    connection: TargetConnection,
+    facts: TargetFacts,
+    sent: SentRelation,
+    *,
+    run_as_owner: bool = True,
+    differs: str | None = None,
 ) -> MappedRelation:
     """Map a relation to the target's table of its name.
 
     Args:
         connection: the target's; facts: of it; sent: the relation.
         run_as_owner: changes are applied as the session's role, rather than as the table's owner.
+        differs: see :class:`MappedRelation`.
 
     Raises:
         TargetError: there is none that would do.
@@ -100,6 +108,7 @@ def map_relation(
         stored=tuple(column.name for column in table.columns if not column.is_generated),
         role=role,
         guard=table.guard,
+        differs=differs,
     )
 
 
