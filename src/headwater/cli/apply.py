@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headwater.cli.apply_flags.conflict_flags import ConflictFlags
 from headwater.cli.flags import PATH, command, from_flag, from_flags
 from headwater.cli.shared_flags import EngineFlags, SourceFlags
 from headwater.errors import UsageError
@@ -142,6 +143,7 @@ class ApplyFlags:
         help="Apply several transactions of the source as one, where that comes to the same.",
     )
     tasks: EngineFlags = from_flags(EngineFlags)
+    conflict_flags: ConflictFlags = from_flags(ConflictFlags)
     disables_on_error: bool = from_flag(
         "--disable-on-error", is_flag=True, help="Fail at the first error, do not try again."
     )
@@ -198,6 +200,7 @@ def apply_command(flags: ApplyFlags) -> None:
         max_sync_workers=flags.max_sync_workers,
         copy_connections=flags.copy_connections,
         range_blocks=flags.range_blocks,
+        conflicts=flags.conflict_flags.rules(two_phase=flags.two_phase),
     )
 
     def failed(error: HeadwaterError) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
+from headwater.apply.target.local_rows import COMMIT_OF
 from headwater.apply.target.lookup import Lookup
 from headwater.apply.target.relations import TABLE, MappedRelation
 from headwater.plugins.pgoutput.protocol import FIRST_GENBKI_OBJECT_ID
@@ -93,7 +94,7 @@ class BulkTable:
     def delete(self) -> Statement:
         """Return the statement that deletes rows; its parameters are arrays of the key's columns."""
         sql = f"DELETE FROM ONLY {self._name} AS target USING {self._arrays(self.keys)} WHERE {self._matches()}"
-        return self._statement("delete", sql, self.keys)
+        return self._statement("delete", f"{sql}{self._own()}", self.keys)
 
     def present(self) -> Statement:
         """Return the statement that gives rows that are there; its parameters are arrays of the key's columns."""
@@ -109,7 +110,7 @@ class BulkTable:
             f"UPDATE ONLY {self._name} AS target SET {sets} FROM {self._arrays(sent)} WHERE {self._matches()}"
             if sets
             else f"SELECT 1 FROM ONLY {self._name} AS target, {self._arrays(sent)} WHERE {self._matches()}"
-        )
+        ) + self._own()
         return self._statement(("update", tuple(sent)), sql, sent)
 
     def insert(self) -> Statement:
@@ -132,6 +133,13 @@ class BulkTable:
         if statement is None:
             statement = self._made[key] = Statement(sql, tuple(self.types[at].array or TEXT_ARRAY for at in places))
         return statement
+
+    def _own(self) -> str:
+        """Write the condition that nobody else has written a row, where that is looked at: counts tell of others."""
+        origins = self.mapped.origins
+        if origins is None:
+            return ""
+        return f" AND NOT EXISTS (SELECT FROM {COMMIT_OF}(target.xmin) AS s WHERE {origins.differs})"
 
     def _arrays(self, places: Sequence[int]) -> str:
         arrays = ", ".join(f"pg_catalog.unnest(${number})" for number in range(1, len(places) + 1))

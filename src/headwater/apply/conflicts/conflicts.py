@@ -22,7 +22,7 @@ from headwater.apply.incoming.conflict_rules import ConflictRules, Rule
 from headwater.apply.incoming.messages import Delete
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.target.connection import Outcome, TargetConnection
-from headwater.apply.target.relations import MappedRelation
+from headwater.apply.target.relations import MappedRelation, OriginCheck
 from headwater.errors import TargetError
 
 
@@ -76,14 +76,12 @@ class Conflicts:
         """Whether transactions may have to be applied again."""
         return self.detects or bool(self.rules.rules)
 
-    @property
-    def differs(self) -> str | None:
-        """The condition that somebody else has written a row, where updates and deletes return such rows."""
-        return self.origins.differs() if self.detects and self.tracks else None
-
-    def looks_before(self, mapped: MappedRelation) -> bool:
-        """Tell whether the row is looked at before each change, as changes return nothing of it."""
-        return not self.detects and any(kind.is_of_origins for kind in self._kinds(mapped))
+    def origin_check(self, table: str) -> OriginCheck | None:
+        """Return how rows of others are noticed in a table, as ``schema.table``; None if they are not."""
+        is_ruled = any(kind.is_of_origins for kind in self.rules.kinds(table))
+        if not self.tracks or not (self.detects or is_ruled):
+            return None
+        return OriginCheck(self.origins.differs(), is_returned=self.detects)
 
     def waits_before_end(self, tables: Iterable[MappedRelation]) -> bool:
         """Tell whether the end of a transaction waits until all changes of tables were looked at."""

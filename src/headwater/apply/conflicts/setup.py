@@ -104,7 +104,7 @@ class ConflictSetup:
             careful=self._careful,
             nodes=self._nodes,
         )
-        relations.differs = conflicts.differs
+        relations.origins = conflicts.origin_check
         return conflicts
 
     def count_error(self, *, is_of_sync: bool = False) -> None:

@@ -50,7 +50,7 @@ from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import NO_ROLE, become
 from headwater.apply.target.statements import delete, find, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import Lsn, lsn_text
 
 MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
@@ -400,8 +400,9 @@ class SerialApplier:
             if conflicts.met(outcome, change) and self._to_check is None:
                 self._to_check = place
 
-        if conflicts.looks_before(change.mapped):
-            before = find(change.mapped, search, has_times=True, differs=conflicts.origins.differs())
+        origins = change.mapped.origins
+        if origins is not None and not origins.is_returned:
+            before = find(change.mapped, search, has_times=True, differs=origins.differs)
             self._send(before, lambda outcome: look(outcome) if outcome.count else None, change.about)
         self._send(bound, look, change.about)
 
@@ -501,7 +502,7 @@ class SerialApplier:
         bound: Bound | None = None,
         place: Place | None = None,
     ) -> Callable[[], str]:
-        remote, origin = self._remote, self._origin
+        remote, origin, server = self._remote, self._origin, self._relations.server
 
         def text() -> str:
             self._failed = place
@@ -509,7 +510,7 @@ class SerialApplier:
             target = f' for replication target relation "{mapped.namespace}.{mapped.name}"' if mapped else ""
             where = f" in transaction {remote.xid}" if remote else ""
             if remote and remote.finish_lsn is not None:
-                where += f", finished at {Lsn(remote.finish_lsn)}"
+                where += f", finished at {lsn_text(remote.finish_lsn, server)}"
             return (
                 f'processing remote data for replication origin "{origin.name}" during message type '
                 f'"{kind}"{target}{where}'

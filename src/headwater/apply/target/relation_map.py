@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.apply.target.connection import TargetConnection
-from headwater.apply.target.relations import MappedRelation, map_relation
+from headwater.apply.target.relations import MappedRelation, OriginCheck, map_relation
 from headwater.apply.target.session import TargetFacts
 from headwater.apply.target.statements import guard
 from headwater.errors import DecodingError, TargetError
+from headwater.pg.version import VERSIONS, Version
 from headwater.remote_slots.announced_relations import SentRelation
 
 DIVISION_BY_ZERO = "22012"
@@ -36,14 +37,19 @@ class RelationMap:
         run_as_owner: changes are applied as the session's role, rather than as the tables' owners.
 
     Attributes:
-        differs: see :class:`MappedRelation`; set before the first relation is mapped.
+        origins: tells of a table, as ``schema.table``, how rows of others are noticed in it.
     """
 
     def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
         self._connection, self._facts, self._run_as_owner = connection, facts, run_as_owner
-        self.differs: str | None = None
+        self.origins: Callable[[str], OriginCheck | None] = lambda _: None
         self._sent: dict[int, SentRelation] = {}
         self._mapped: dict[int, MappedRelation] = {}
+
+    @property
+    def server(self) -> Version:
+        """The target's version."""
+        return VERSIONS[self._facts.major]
 
     def announce(self, sent: SentRelation) -> None:
         """Note what a relation is from here on."""
@@ -78,12 +84,10 @@ class RelationMap:
             if oid not in self._sent:
                 raise DecodingError(f"no relation map entry for remote relation ID {oid}")
             try:
+                sent = self._sent[oid]
+                origins = self.origins(f"{sent.namespace}.{sent.name}")
                 mapped = self._mapped[oid] = map_relation(
-                    self._connection,
-                    self._facts,
-                    self._sent[oid],
-                    run_as_owner=self._run_as_owner,
-                    differs=self.differs,
+                    self._connection, self._facts, sent, run_as_owner=self._run_as_owner, origins=origins
                 )
             except TargetError as error:
                 error.context = "\n".join(filter(None, [error.context, about()]))

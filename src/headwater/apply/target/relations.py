@@ -38,6 +38,19 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
+class OriginCheck:
+    """A way to notice rows that somebody else has written.
+
+    Attributes:
+        differs: the condition that their commit ``s`` meets.
+        is_returned: updates and deletes return such rows as they were; otherwise they are looked at before.
+    """
+
+    differs: str
+    is_returned: bool
+
+
+@dataclass(frozen=True)
 class MappedRelation:
     """A relation of the source, and the table of the target for it.
 
@@ -50,7 +63,7 @@ class MappedRelation:
         stored: names of the columns that have values of their own: those that are not generated.
         role: that changes are applied as, None for the session's.
         guard: fails (22012) once the table has changed.
-        differs: condition that the commit ``s`` of a row is somebody else's, which is looked for; None if it is not.
+        origins: how rows that somebody else has written are noticed; None if they are not.
         plans: statements that were made so far, by what they depend on.
     """
 
@@ -65,8 +78,13 @@ class MappedRelation:
     stored: tuple[str, ...]
     role: str | None
     guard: Bound
-    differs: str | None = None
+    origins: OriginCheck | None = None
     plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def returned_if(self) -> str | None:
+        """The condition on which updates and deletes return the row before; None if they do not."""
+        return self.origins.differs if self.origins is not None and self.origins.is_returned else None
 
 
 def map_relation(
@@ -75,14 +93,14 @@ def map_relation(
     sent: SentRelation,
     *,
     run_as_owner: bool = True,
-    differs: str | None = None,
+    origins: OriginCheck | None = None,
 ) -> MappedRelation:
     """Map a relation to the target's table of its name.
 
     Args:
         connection: the target's; facts: of it; sent: the relation.
         run_as_owner: changes are applied as the session's role, rather than as the table's owner.
-        differs: see :class:`MappedRelation`.
+        origins: see :class:`MappedRelation`.
 
     Raises:
         TargetError: there is none that would do.
@@ -108,7 +126,7 @@ def map_relation(
         stored=tuple(column.name for column in table.columns if not column.is_generated),
         role=role,
         guard=table.guard,
-        differs=differs,
+        origins=origins,
     )
 
 

@@ -238,7 +238,7 @@ def _updating(mapped: MappedRelation, lookup: Lookup, where: str, texts: Sequenc
     if texts:
         return f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} {row}"
     # Nothing is sent that could be set: the row is locked, and counted.
-    looked_at = "1" if mapped.differs is None or also else record_if("target", mapped.differs)
+    looked_at = "1" if mapped.returned_if is None or also else record_if("target", mapped.returned_if)
     if lookup.is_key or mapped.kind != PARTITIONED:
         return f"SELECT {looked_at} FROM {_own(mapped)} AS target {row} FOR UPDATE"
     return f"SELECT {looked_at} FROM {_own(mapped)} AS target WHERE {where}{also} LIMIT 1 FOR UPDATE"
@@ -246,7 +246,7 @@ def _updating(mapped: MappedRelation, lookup: Lookup, where: str, texts: Sequenc
 
 def _returning(mapped: MappedRelation) -> str:
     """Write what an update or delete returns of the row before, if somebody else has written that."""
-    return "" if mapped.differs is None else f" RETURNING {record_if('old', mapped.differs)}"
+    return "" if mapped.returned_if is None else f" RETURNING {record_if('old', mapped.returned_if)}"
 
 
 def _moving(

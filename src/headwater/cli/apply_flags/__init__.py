@@ -1,0 +1,1 @@
+"""Flags of ``headwater apply``, by subject."""
