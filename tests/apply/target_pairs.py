@@ -193,11 +193,11 @@ class Pair:
 
 
 @contextmanager
-def pair_of(major: int) -> Iterator[Pair]:
-    """Start the server of a major."""
+def pair_of(major: int, **settings: str) -> Iterator[Pair]:
+    """Start the server of a major, with more settings."""
     programs = programs_of(major, plugin="test_decoding")
     more = {"max_active_replication_origins": "60"} if major >= LIMITS_ORIGINS else {}
-    with EmbeddedPostgres(programs, settings={**SETTINGS, **more}, autovacuum=False) as server:
+    with EmbeddedPostgres(programs, settings={**SETTINGS, **more, **settings}, autovacuum=False) as server:
         pair = Pair(server)
         for database in (STOCK, OURS):
             pair.run(SOURCE, f"CREATE DATABASE {database}")

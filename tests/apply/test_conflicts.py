@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -118,9 +119,7 @@ def test_rows_in_the_way(tmp_path: Path, major: int) -> None:
             pair.on_source(
                 f"BEGIN; INSERT INTO whole VALUES ({number + 10}); {work}; INSERT INTO whole VALUES (9); COMMIT"
             )
-            wait_until(
-                lambda done=done: len(of_stock(pair.target)) > done[0] and len(of_ours(pair.worker.text())) > done[1]
-            )
+            wait_until(partial(have_told, pair, *done))
             stock, ours = of_stock(pair.target)[done[0]], of_ours(pair.worker.text())[done[1]]
             assert ours == stock
             pair.on_targets(f"DELETE FROM t WHERE {mended}")
@@ -130,6 +129,11 @@ def test_rows_in_the_way(tmp_path: Path, major: int) -> None:
             pair.catch_up(is_clean=False)
         # How often each has tried differs.
         wait_until(lambda: [{name for name, count in told.items() if count} for told in counts(pair)] == 2 * [KINDS])
+
+
+def have_told(pair: Differential, stock: int, ours: int) -> bool:
+    """Tell whether both have told of more conflicts than they had."""
+    return len(of_stock(pair.target)) > stock and len(of_ours(pair.worker.text())) > ours
 
 
 def the_same_is_told(pair: Differential) -> None:
