@@ -192,5 +192,5 @@ def test_rows_that_somebody_else_has_written() -> None:
         worker = _apply(pair, "copied", lines)
         assert worker.batches.fallbacks > 0
         assert pair.rows(OURS) == pair.rows(SOURCE)
-        told = [line.partition("conflict=")[2].split()[0] for line in lines if "conflict=" in line]
-        assert told == ["update_origin_differs"] * 2
+        kinds = [line.partition("conflict=")[2].split()[0] for line in lines if "conflict=" in line]
+        assert kinds == ["update_origin_differs"] * 2

@@ -128,7 +128,9 @@ def test_rows_in_the_way(tmp_path: Path, major: int) -> None:
             pair.on_source("DELETE FROM t WHERE id > 20 OR n > 20")
             pair.catch_up(is_clean=False)
         # How often each has tried differs.
-        wait_until(lambda: [{name for name, count in told.items() if count} for told in counts(pair)] == 2 * [KINDS])
+        wait_until(
+            lambda: [{name for name, count in counted.items() if count} for counted in counts(pair)] == 2 * [KINDS]
+        )
 
 
 def have_told(pair: Differential, stock: int, ours: int) -> bool:

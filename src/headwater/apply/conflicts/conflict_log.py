@@ -1,4 +1,4 @@
-"""What is told of conflicts: lines as the server's log has them, counts, and rows of ``headwater.conflicts``.
+"""The log of conflicts: lines as the server's log has them, counts, and rows of ``headwater.conflicts``.
 
 PostgreSQL: replication/logical/conflict.c (ReportApplyConflict).
 """

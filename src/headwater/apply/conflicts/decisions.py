@@ -1,4 +1,4 @@
-"""What is done about a conflict, decided by its rule.
+"""Decisions about conflicts, by their rules.
 
 Times are those of commits: of the local row's, and of the transaction that is applied. If they are equal, the writers'
 nodes decide: a node is the system identifier of a server and the OID of a database. The greater one counts as later.

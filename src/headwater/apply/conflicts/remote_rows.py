@@ -168,7 +168,7 @@ def rows_in_the_way(
         has_times: the server tracks commit times.
         but: ``ctid`` of the row that is updated, which is not in its own way.
     """
-    found = []
+    ways = []
     for index in table.indexes:
         if not index.is_immediate:
             continue
@@ -177,8 +177,8 @@ def rows_in_the_way(
         sql = _way_query(table, index, row, has_times, but)
         for record, key in question.ask(connection, sql)[:1]:
             values = tuple(parse_record(key or ""))
-            found.append(InTheWay(index, LocalRow.parse(str(record), table.names), values))
-    return found
+            ways.append(InTheWay(index, LocalRow.parse(str(record), table.names), values))
+    return ways
 
 
 def _way_query(table: LocalTable, index: UniqueIndex, row: str, has_times: bool, but: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What the sessions of one worker share about conflicts, and how each begins with it."""
+"""The part of conflicts that all sessions of a worker share, and how each begins with it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Values = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Writer:
-    """Who has written, or deleted, a row.
+    """The writer of a row, or the one who has deleted it.
 
     Attributes:
         xid: the transaction; time: of its commit, None if it is not known.

@@ -51,7 +51,7 @@ class Kind(StrEnum):
 
 
 class Action(StrEnum):
-    """What is done about a conflict."""
+    """An action that a rule may have for a conflict."""
 
     ERROR = "error"
     APPLY_REMOTE = "apply_remote"

@@ -150,7 +150,7 @@ class SerialApplier:
         if conflicts is None or failed is None or error.sqlstate != _UNIQUE_VIOLATION or not conflicts.resends:
             self._report()
             raise self._judged(error) from None
-        self._check_again(failed)
+        self._check_again(self._to_check or failed)
 
     def _check_again(self, place: Place) -> None:
         """Roll back, and apply again, with checks from a step on.
@@ -166,16 +166,17 @@ class SerialApplier:
         self._undo()
         if self._relations.has_changed():
             raise MappingChangedError("a table has changed meanwhile", sqlstate="55000")
-        if place.transaction not in sent or not place.transaction.is_whole:
+        if place.transaction not in sent or not all(transaction.is_whole for transaction in sent):
             raise conflicts.checked_anew(place.transaction.remote)
         for transaction in sent[sent.index(place.transaction) :]:
             self._begins(transaction.remote)
             for number, step in enumerate(transaction.steps):
                 self._is_careful = transaction is place.transaction and number >= place.number
                 step()
-            self._is_careful = False
+            # Up to its end, as what is applied with checks cannot be sent again without.
             if transaction.end is not None:
                 transaction.end()
+                self._is_careful = False
         self._remote = remote
 
     def _undo(self) -> None:
@@ -283,7 +284,7 @@ class SerialApplier:
         self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
-        self._remote = remote
+        self._remote, self._is_careful = remote, False
         if remote.finish_lsn is not None:
             self._tables.begins(remote.finish_lsn)
 
