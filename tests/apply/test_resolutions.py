@@ -238,3 +238,24 @@ def run(pair: Pair, slot: str, **options: object) -> list[str]:
 
 def _remote(case: Case) -> str:
     return CONFLICTS[case.kind].remote.format(case.table)
+
+
+def test_what_was_met_before_an_error() -> None:
+    """Conflicts of what was applied are told of once, those of what was rolled back each time."""
+    with pair_of(18) as pair:
+        slot = begun(pair, ["a", "b"])
+        run(pair, slot)
+        constraint = "ALTER TABLE s.b ADD CONSTRAINT b_n_check CHECK (v <> 'no')"
+        pair.run(OURS, "DELETE FROM s.a", constraint, "INSERT INTO s.b VALUES (7, -7, 'own')")
+        pair.run(SOURCE, "UPDATE s.a SET v = 'applied' WHERE id = 1")
+        pair.run(SOURCE, "BEGIN; DELETE FROM s.a WHERE id = 1; UPDATE s.b SET v = 'no'; COMMIT")
+        lines: list[str] = []
+        for _ in range(2):
+            with pytest.raises(TargetError, match="check"):
+                ApplyWorker(pair.request(slot, "p"), lambda _: None, lines.append).run()
+        pair.run(OURS, "ALTER TABLE s.b DROP CONSTRAINT b_n_check")
+        pair.run(SOURCE, "BEGIN; DELETE FROM s.a WHERE id = 2; INSERT INTO s.b VALUES (7, 7, 'new'); COMMIT")
+        with pytest.raises(TargetError, match="conflict=insert_exists"):
+            ApplyWorker(pair.request(slot, "p"), lambda _: None, lines.append).run()
+        kinds = [line.partition("conflict=")[2].split()[0] for line in lines]
+        assert kinds == ["update_missing", *["delete_missing"] * 4]

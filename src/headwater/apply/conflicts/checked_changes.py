@@ -12,6 +12,7 @@ Known gaps: a row that is to be put into the place of several others keeps the c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.apply.conflicts.conflicts import Conflicts
 from headwater.apply.conflicts.decisions import Decision, decide
@@ -20,7 +21,7 @@ from headwater.apply.conflicts.local_tables import LocalTable
 from headwater.apply.conflicts.remote_rows import Cell, InTheWay, RemoteRow, rows_in_the_way, rows_of
 from headwater.apply.conflicts.wording import Described
 from headwater.apply.incoming.conflict_kinds import Action, Kind
-from headwater.apply.incoming.messages import Delete, Insert, Update
+from headwater.apply.incoming.messages import UNCHANGED, Delete, Insert, SentTuple, Update
 from headwater.apply.target.connection import Bound, Statement
 from headwater.apply.target.local_rows import LocalRow
 from headwater.apply.target.rights import NO_ROLE, become
@@ -78,15 +79,16 @@ class CheckedChanges:
         decision = self._decided(described, change)
         if decision.action == Action.KEEP_LOCAL or change.new is None:
             return
-        remote = RemoteRow.of(change.mapped, change.new)
         if decision.row is not None:
             self._store(described.table, _row_of(decision.row))
             return
-        if remote.unchanged:
-            names = ", ".join(sorted(remote.unchanged))
+        new = _whole(change)
+        if UNCHANGED in new.kinds:
+            names = ", ".join(sorted(RemoteRow.of(change.mapped, new).unchanged))
             text = f'a row of "{change.table}" that is not there cannot be inserted, as not all of it was sent'
             raise TargetError(text, sqlstate="55000", detail=f"Unchanged: {names}.", context=change.about())
-        self._insert(change, insert(change.mapped, change.new))
+        whole = replace(change, message=Insert(change.message.xid, change.message.oid, new))
+        self._insert(whole, insert(change.mapped, new))
 
     def _differs(self, change: AppliedChange, row: LocalRow) -> None:
         described = self._descriptions.origin_differs(change, row)
@@ -219,6 +221,18 @@ class CheckedChanges:
         statement = Statement(sql, tuple(type_oid for _, type_oid, _ in values))
         cells = tuple(cell.value for _, _, cell in values)
         rows_of(self._connection, Bound(statement, cells, tuple(int(cell.is_binary) for _, _, cell in values)))
+
+
+def _whole(change: AppliedChange) -> SentTuple:
+    """Return the row that is to be there, with values that are unchanged as of the old row, if that was sent."""
+    message = change.message
+    assert isinstance(message, Update)
+    new, old = message.new, message.old
+    if old is None or message.old_is_key:
+        return new
+    places = range(len(new.kinds))
+    kinds = bytes(old.kinds[at] if new.kinds[at] == UNCHANGED else new.kinds[at] for at in places)
+    return SentTuple(kinds, tuple(old.values[at] if new.kinds[at] == UNCHANGED else new.values[at] for at in places))
 
 
 def _differs(change: AppliedChange) -> Kind:

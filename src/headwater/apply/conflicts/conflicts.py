@@ -115,9 +115,9 @@ class Conflicts:
             self.careful.add(remote.finish_lsn)
         return CheckedAnewError("a conflict was met, and is looked at again", sqlstate="40001")
 
-    def forget(self) -> None:
+    def forget(self, remotes: list[RemoteTransaction]) -> None:
         """Forget what was noted of transactions that are applied again."""
-        self._noted.clear()
+        self._noted = [noted for noted in self._noted if noted.change.remote not in remotes]
 
     def report(self) -> None:
         """Tell of what was noted; nothing is waited for.

@@ -148,8 +148,7 @@ class SerialApplier:
         """
         conflicts, failed = self._conflicts, self._failed
         if conflicts is None or failed is None or error.sqlstate != _UNIQUE_VIOLATION or not conflicts.resends:
-            self._report()
-            raise self._judged(error) from None
+            raise self._refused_with(error) from None
         self._check_again(self._to_check or failed)
 
     def _check_again(self, place: Place) -> None:
@@ -161,9 +160,10 @@ class SerialApplier:
         """
         conflicts, remote = self._conflicts, self._remote
         assert conflicts is not None
-        conflicts.forget()
         self._to_check, sent = None, self._sent.clear()
         self._undo()
+        conflicts.forget([place.transaction.remote, *(transaction.remote for transaction in sent)])
+        self._report()
         if self._relations.has_changed():
             raise MappingChangedError("a table has changed meanwhile", sqlstate="55000")
         if place.transaction not in sent or not all(transaction.is_whole for transaction in sent):
@@ -200,6 +200,13 @@ class SerialApplier:
             raise self._judged(error) from None
         if not self._is_open:
             self._conflicts.log.write_down(self._connection)
+
+    def _refused_with(self, error: TargetError) -> TargetError:
+        """Roll back, tell of the conflicts that were met before, and return the error in the apply worker's words."""
+        judged = self._judged(error)
+        self._is_open = False
+        self._report()
+        return judged
 
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
@@ -416,7 +423,7 @@ class SerialApplier:
                 raise conflicts.checked_anew(change.remote)
             CheckedChanges(conflicts).apply(change)
         except TargetError as error:
-            raise self._judged(error) from None
+            raise self._refused_with(error) from None
 
     def _keep(self, step: Step, size: int, *, is_kept: bool = True) -> Place:
         """Keep a step, so that it can be sent again."""
