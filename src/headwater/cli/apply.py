@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.apply_flags.conflict_flags import ConflictFlags
 from headwater.cli.flags import PATH, command, from_flag, from_flags
-from headwater.cli.shared_flags import EngineFlags, SourceFlags
+from headwater.cli.shared_flags import ConflictFlags, EngineFlags, SourceFlags
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Flags of ``headwater apply``, by subject."""
