@@ -27,9 +27,14 @@ TABLES = (
     "CREATE TABLE parts_2 (v text, id int NOT NULL, k int)",
     "ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (10) TO (100)",
     "INSERT INTO parts SELECT g, g, 'p' FROM generate_series(1, 20) g",
+    "CREATE TABLE skipped (id int PRIMARY KEY)",
+    "INSERT INTO skipped VALUES (1), (2)",
 )
 ON_TARGET = (
     *TABLES,
+    "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+    "CREATE TRIGGER skip BEFORE UPDATE ON skipped FOR EACH ROW WHEN (old.id = 1) EXECUTE FUNCTION skip()",
+    "ALTER TABLE skipped ENABLE REPLICA TRIGGER skip",
     "ALTER TABLE t ADD extra int DEFAULT 7, ADD made int GENERATED ALWAYS AS (n * 2) STORED",
     "CREATE UNIQUE INDEX t_note ON t (lower(note)) WHERE note LIKE 'u%'",
     "UPDATE t SET extra = 1 WHERE id % 2 = 0",
@@ -43,6 +48,7 @@ LOCAL = (
     "DELETE FROM whole WHERE a = 2",
     "UPDATE parts SET v = 'mine' WHERE id IN (3, 13)",
     "DELETE FROM parts WHERE id IN (4, 14)",
+    "DELETE FROM skipped WHERE id = 2",
 )
 WORK = (
     "UPDATE t SET note = repeat('näh', 40), amount = 1.5 WHERE id = 1",
@@ -55,6 +61,7 @@ WORK = (
     "DELETE FROM whole WHERE a = 2",
     "UPDATE parts SET v = 'new' WHERE id IN (3, 4, 13, 14)",
     "DELETE FROM parts WHERE id IN (3, 4, 13, 14)",
+    "UPDATE skipped SET id = id + 10",
 )
 MINE = "INSERT INTO t VALUES (50, 50, 'mine', 1)"
 REFUSED = {

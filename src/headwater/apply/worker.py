@@ -107,7 +107,7 @@ class ApplyWorker:
                 if isinstance(error, ServerError) and error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
-                self._conflicts.count_error()
+                self._conflicts.count_error(error)
                 if self._request.disables_on_error:
                     raise
                 self._failed(error)

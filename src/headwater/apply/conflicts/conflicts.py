@@ -17,13 +17,21 @@ from headwater.apply.conflicts.conflict_log import ConflictLog
 from headwater.apply.conflicts.decisions import Nodes
 from headwater.apply.conflicts.descriptions import AppliedChange, Descriptions
 from headwater.apply.conflicts.own_origins import OwnOrigins
+from headwater.apply.conflicts.remote_rows import rows_of
 from headwater.apply.incoming.conflict_kinds import Kind
 from headwater.apply.incoming.conflict_rules import ConflictRules, Rule
 from headwater.apply.incoming.messages import Delete
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.target.connection import Outcome, TargetConnection
 from headwater.apply.target.relations import MappedRelation, OriginCheck
+from headwater.apply.target.statements import find
 from headwater.errors import TargetError
+
+_TRIGGERS = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgenabled IN ('R', 'A') AND NOT t.tgisinternal
+               AND t.tgrelid IN (SELECT $1::oid
+                                 UNION ALL SELECT p.relid FROM pg_catalog.pg_partition_tree($1::oid::regclass) p))
+"""
 
 
 @dataclass(frozen=True)
@@ -132,11 +140,12 @@ class Conflicts:
     def _report(self, noted: _Noted) -> None:
         change, descriptions = noted.change, self.descriptions
         try:
-            if noted.record is None:
+            record = noted.record or self._passed_over(change)
+            if record is None:
                 kind = Kind.DELETE_MISSING if isinstance(change.message, Delete) else Kind.UPDATE_MISSING
                 described = descriptions.missing(change, kind)
             else:
-                row = descriptions.local(change.mapped, noted.record)
+                row = descriptions.local(change.mapped, record)
                 if not descriptions.differs(row):
                     return
                 described = descriptions.origin_differs(change, row)
@@ -144,6 +153,18 @@ class Conflicts:
             error.context = "\n".join(filter(None, [error.context, change.about()]))
             raise
         self.log.tell(described, change)
+
+    def _passed_over(self, change: AppliedChange) -> str | None:
+        """Return the row of a change that a trigger of the target's has passed over, though the row is there."""
+        plans = change.mapped.plans
+        if "conflicts, triggers" not in plans:
+            rows = self.connection.rows(_TRIGGERS, (str(change.mapped.oid),))
+            plans["conflicts, triggers"] = rows == [("t",)]
+        if not plans["conflicts, triggers"]:
+            return None
+        assert change.search is not None
+        there = rows_of(self.connection, find(change.mapped, change.search, has_times=self.tracks))
+        return there[0][0] if there else None
 
     def _decides(self, rule: Rule, kind: Kind) -> bool:
         return rule.is_given or (self.detects and self.rules.fills and not kind.is_unique)

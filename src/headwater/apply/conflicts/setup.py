@@ -16,7 +16,7 @@ from headwater.apply.progress.origins import Origin, origin_name
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.session import TargetFacts, open_target
-from headwater.errors import ServerError, UsageError
+from headwater.errors import ConnectionLostError, HeadwaterError, ServerError, UsageError
 from headwater.pg.version import VERSIONS
 
 _SERVER = """
@@ -107,9 +107,11 @@ class ConflictSetup:
         relations.origins = conflicts.origin_check
         return conflicts
 
-    def count_error(self, *, is_of_sync: bool = False) -> None:
+    def count_error(self, error: HeadwaterError, *, is_of_sync: bool = False) -> None:
         """Count an error, and write down what was counted, by a connection of its own."""
         self.counters.count(SYNC_ERRORS if is_of_sync else APPLY_ERRORS)
+        if isinstance(error, ConnectionLostError):
+            return
         # What cannot be written now is written with what comes next.
         with suppress(ServerError):
             connection, _ = open_target(self._target, f"headwater apply {self._subscription} counts")

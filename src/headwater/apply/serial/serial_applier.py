@@ -357,6 +357,8 @@ class SerialApplier:
 
     def _relation(self, message: Relation) -> None:
         self._relations.announce(message.sent)
+        # It may have changed in the middle of a transaction.
+        self._used.pop(message.sent.oid, None)
 
     def _insert(self, message: Insert) -> None:
         self._row(message, "INSERT")

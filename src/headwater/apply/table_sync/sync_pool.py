@@ -155,7 +155,7 @@ class SyncPool:
         except HeadwaterError as error:
             if not self._ending.is_set():
                 self.error = error
-                self._conflicts.count_error(is_of_sync=True)
+                self._conflicts.count_error(error, is_of_sync=True)
                 self._failed(error)
         except Exception as error:  # a thread's end must not go unnoticed
             self.error = HeadwaterError(f'copying the table "{table.namespace}.{table.name}" failed: {error!r}')
