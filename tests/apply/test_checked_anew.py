@@ -28,8 +28,15 @@ LARGE = (
 )
 
 
-@pytest.mark.parametrize("streaming", ["off", "parallel"])
-@pytest.mark.parametrize("most", [sent_transactions.MOST_BYTES, 10_000])
+@pytest.mark.parametrize(
+    ("streaming", "most"),
+    [
+        ("off", 10_000),
+        ("parallel", sent_transactions.MOST_BYTES),
+        pytest.param("off", sent_transactions.MOST_BYTES, marks=pytest.mark.slow),
+        pytest.param("parallel", 10_000, marks=pytest.mark.slow),
+    ],
+)
 def test_large_transactions(monkeypatch: pytest.MonkeyPatch, streaming: str, most: int) -> None:
     monkeypatch.setattr(sent_transactions, "MOST_BYTES", most)
     with pair_of(18, logical_decoding_work_mem="64kB", track_commit_timestamp="on") as pair:

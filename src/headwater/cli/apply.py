@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -212,6 +213,8 @@ def apply_command(flags: ApplyFlags) -> None:
         refresh_now(request, note)
         return
     worker = ApplyWorker(request, failed, note)
+    # What the program consists of stays: the collector need not look through it again and again.
+    gc.freeze()
     with heeding_first(worker.stop):
         worker.run()
 

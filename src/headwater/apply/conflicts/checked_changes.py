@@ -12,7 +12,6 @@ Known gaps: a row that is to be put into the place of several others keeps the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from headwater.apply.conflicts.conflicts import Conflicts
 from headwater.apply.conflicts.decisions import Decision, decide
@@ -87,7 +86,7 @@ class CheckedChanges:
             names = ", ".join(sorted(RemoteRow.of(change.mapped, new).unchanged))
             text = f'a row of "{change.table}" that is not there cannot be inserted, as not all of it was sent'
             raise TargetError(text, sqlstate="55000", detail=f"Unchanged: {names}.", context=change.about())
-        whole = replace(change, message=Insert(change.message.xid, change.message.oid, new))
+        whole = change._replace(message=Insert(change.message.xid, change.message.oid, new))
         self._insert(whole, insert(change.mapped, new))
 
     def _differs(self, change: AppliedChange, row: LocalRow) -> None:

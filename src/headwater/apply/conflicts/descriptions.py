@@ -6,7 +6,7 @@ PostgreSQL: replication/logical/conflict.c (ReportApplyConflict); which partitio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.apply.conflicts.local_tables import LocalTable, leaves_with_bounds, local_table
 from headwater.apply.conflicts.own_origins import OwnOrigins
@@ -22,8 +22,7 @@ from headwater.apply.target.relations import MappedRelation
 RowChange = Insert | Update | Delete
 
 
-@dataclass(frozen=True)
-class AppliedChange:
+class AppliedChange(NamedTuple):
     """A change of a row as it is applied.
 
     Attributes:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from headwater.apply.conflicts.descriptions import RowChange
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
+from headwater.apply.target.relations import MappedRelation
 
 MOST_BYTES = 64 << 20
 """Bytes of values that are kept of a transaction; a step counts for some more."""
-_STEP_BYTES = 200
+_STEP_BYTES = 700
 
-Step = Callable[[], None]
+Step = tuple[MappedRelation, RowChange, str] | Callable[[], None]
+"""A change of a row with the kind of its message, or what sends something else again."""
 
 
 @dataclass(eq=False)
@@ -30,13 +34,12 @@ class SentTransaction:
 
     remote: RemoteTransaction
     steps: list[Step] = field(default_factory=list)
-    end: Step | None = None
+    end: Callable[[], None] | None = None
     is_whole: bool = True
     size: int = 0
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A step of a transaction."""
 
     transaction: SentTransaction
@@ -59,7 +62,7 @@ class SentTransactions:
         """Add a step to the transaction that is being sent, which it may begin.
 
         Args:
-            remote: the transaction; step: sends it again; size: bytes of its values.
+            remote: the transaction; step: sends it again; size: about how many bytes it has.
         """
         if self._open is None:
             self._open = SentTransaction(remote)
@@ -73,7 +76,7 @@ class SentTransactions:
             own.steps.append(step)
         return Place(own, len(own.steps) - 1)
 
-    def end(self, step: Step) -> Callable[[], None]:
+    def end(self, step: Callable[[], None]) -> Callable[[], None]:
         """End the transaction that is being sent; what is returned is to be called once that has happened.
 
         Args:

@@ -96,6 +96,8 @@ class SerialApplier:
         self._failed: Place | None = None
         self._to_check: Place | None = None
         self._is_careful = False
+        self._size = 0
+        self._server = relations.server
 
     @property
     def is_inside(self) -> bool:
@@ -113,7 +115,7 @@ class SerialApplier:
             DecodingError: it is malformed, or out of place.
             ConnectionLostError: the target is lost.
         """
-        message = read_message(data, lsn)
+        message, self._size = read_message(data, lsn), len(data)
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
@@ -172,7 +174,7 @@ class SerialApplier:
             self._begins(transaction.remote)
             for number, step in enumerate(transaction.steps):
                 self._is_careful = transaction is place.transaction and number >= place.number
-                step()
+                self._repeat(step)
             # Up to its end, as what is applied with checks cannot be sent again without.
             if transaction.end is not None:
                 transaction.end()
@@ -230,6 +232,7 @@ class SerialApplier:
         Raises:
             TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
         """
+        self._size = _size_of(message)
         _HANDLERS[type(message)](self, message)
 
     def command(self, sql: str, kind: str) -> None:
@@ -373,7 +376,11 @@ class SerialApplier:
         if (mapped := self._opened(message.oid, kind)) is not None:
             self._change_row(mapped, message, kind)
 
-    def _row_again(self, mapped: MappedRelation, message: RowChange, kind: str) -> None:
+    def _repeat(self, step: Step) -> None:
+        if callable(step):
+            step()
+            return
+        mapped, message, kind = step
         self._use(mapped, message.oid)
         self._change_row(mapped, message, kind)
 
@@ -389,30 +396,32 @@ class SerialApplier:
         self._as(mapped.role)
         if conflicts is None:
             self._send(bound, None, self._about(kind, mapped, bound))
-            return
-        is_careful = self._is_careful or remote.finish_lsn in conflicts.careful
-        size = sum(map(len, filter(None, bound.values)))
-        place = self._keep(partial(self._row_again, mapped, message, kind), size, is_kept=not is_careful)
-        change = AppliedChange(mapped, message, remote, self._about(kind, mapped, bound, place))
-        if is_careful:
-            self._check_row(conflicts, change)
+        elif self._is_careful or remote.finish_lsn in conflicts.careful:
+            about = self._about(kind, mapped, bound, Place.lost(remote))
+            self._check_row(conflicts, AppliedChange(mapped, message, remote, about))
         else:
-            self._look_at(conflicts, change, bound, place)
+            place = self._keep((mapped, message, kind))
+            about = self._about(kind, mapped, bound, place)
+            if isinstance(message, Insert):
+                self._send(bound, None, about)
+            else:
+                self._send_looked_at(conflicts, AppliedChange(mapped, message, remote, about), bound, place)
 
-    def _look_at(self, conflicts: Conflicts, change: AppliedChange, bound: Bound, place: Place) -> None:
+    def _send_looked_at(self, conflicts: Conflicts, change: AppliedChange, bound: Bound, place: Place) -> None:
         """Send a change, and look at its result once that comes."""
-        search = change.search
-        if search is None:
-            self._send(bound, None, change.about)
-            return
 
         def look(outcome: Outcome) -> None:
+            # Of most rows there is nothing to be seen.
+            rows = outcome.rows
+            if outcome.count and (not rows or rows[0][0] is None):
+                return
             if conflicts.met(outcome, change) and self._to_check is None:
                 self._to_check = place
 
         origins = change.mapped.origins
         if origins is not None and not origins.is_returned:
-            before = find(change.mapped, search, has_times=True, differs=origins.differs)
+            assert change.search is not None
+            before = find(change.mapped, change.search, has_times=True, differs=origins.differs)
             self._send(before, lambda outcome: look(outcome) if outcome.count else None, change.about)
         self._send(bound, look, change.about)
 
@@ -427,12 +436,12 @@ class SerialApplier:
         except TargetError as error:
             raise self._refused_with(error) from None
 
-    def _keep(self, step: Step, size: int, *, is_kept: bool = True) -> Place:
+    def _keep(self, step: Step) -> Place:
         """Keep a step, so that it can be sent again."""
         remote, conflicts = self._required(), self._conflicts
-        if not is_kept or remote.finish_lsn is None or conflicts is None or not conflicts.resends:
+        if remote.finish_lsn is None or conflicts is None or not conflicts.resends:
             return Place.lost(remote)
-        return self._sent.add(remote, step, size)
+        return self._sent.add(remote, step, self._size)
 
     def _truncate(self, message: Truncate) -> None:
         mapped = [(oid, table) for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
@@ -442,7 +451,7 @@ class SerialApplier:
     def _empty(self, tables: list[tuple[int, MappedRelation]], restart_seqs: bool) -> None:
         for oid, table in tables:
             self._use(table, oid)
-        self._keep(partial(self._empty, tables, restart_seqs), 0)
+        self._keep(partial(self._empty, tables, restart_seqs))
         # Of several owners' tables the session's role empties all, together.
         roles = {table.role for _, table in tables}
         self._as(roles.pop() if len(roles) == 1 else None)
@@ -512,7 +521,7 @@ class SerialApplier:
         bound: Bound | None = None,
         place: Place | None = None,
     ) -> Callable[[], str]:
-        remote, origin, server = self._remote, self._origin, self._relations.server
+        remote, origin, server = self._remote, self._origin, self._server
 
         def text() -> str:
             self._failed = place
@@ -527,6 +536,13 @@ class SerialApplier:
             )
 
         return text
+
+
+def _size_of(message: Message) -> int:
+    """Return how many bytes the values of a message have, about."""
+    if not isinstance(message, Insert | Update):
+        return 0
+    return sum(map(len, filter(None, message.new.values)))
 
 
 def _bound(mapped: MappedRelation, message: RowChange) -> Bound:
