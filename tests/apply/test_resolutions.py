@@ -259,3 +259,31 @@ def test_what_was_met_before_an_error() -> None:
             ApplyWorker(pair.request(slot, "p"), lambda _: None, lines.append).run()
         kinds = [line.partition("conflict=")[2].split()[0] for line in lines]
         assert kinds == ["update_missing", *["delete_missing"] * 4]
+
+
+def test_a_role_that_may_not_look() -> None:
+    """The error is the server's own, as before 18."""
+    with pair_of(18) as pair:
+        slot = begun(pair, ["a"])
+        pair.run(
+            OURS, "INSERT INTO s.a VALUES (2, 7, 'own')", "CREATE ROLE applier LOGIN", "REVOKE ALL ON s.a FROM public"
+        )
+        functions = (
+            "pg_replication_origin_oid(text)",
+            "pg_replication_origin_create(text)",
+            "pg_replication_origin_session_setup(text)",
+            "pg_replication_origin_progress(text, boolean)",
+            "pg_replication_origin_xact_setup(pg_lsn, timestamptz)",
+        )
+        pair.run(
+            OURS,
+            "GRANT SET ON PARAMETER session_replication_role TO applier",
+            *(f"GRANT EXECUTE ON FUNCTION {function} TO applier" for function in functions),
+            f"GRANT CREATE ON DATABASE {OURS} TO applier",
+            "GRANT USAGE ON SCHEMA s TO applier",
+            "GRANT INSERT ON ALL TABLES IN SCHEMA s TO applier",
+        )
+        target = pair.place(OURS, "applier")
+        with pytest.raises(TargetError, match='unique constraint "a_pkey"') as refused:
+            run(pair, slot, target=target, run_as_owner=True)
+        assert refused.value.sqlstate == "23505"

@@ -28,7 +28,7 @@ from headwater.apply.target.statements import delete, find, insert, update
 from headwater.errors import TargetError
 from headwater.receiver.replication_connection import quoted
 
-_UNIQUE_VIOLATION = "23505"
+_UNIQUE_VIOLATION, _NO_RIGHT = "23505", "42501"
 _SAVEPOINT = "headwater_change"
 
 
@@ -112,7 +112,7 @@ class CheckedChanges:
         table = self._descriptions.leaf(change.mapped, remote)
         is_same = table.oid == row.table
         before = row if is_same else None
-        ways = rows_in_the_way(self._connection, table, remote, self._conflicts.tracks, row.place if is_same else None)
+        ways = self._ways(table, remote, error, row.place if is_same else None)
         decision, _ = self._way_decided(change, table, ways, remote, before, error)
         if decision.action == Action.KEEP_LOCAL:
             return
@@ -129,7 +129,7 @@ class CheckedChanges:
         assert change.new is not None
         remote = RemoteRow.of(change.mapped, change.new)
         table = self._descriptions.leaf(change.mapped, remote)
-        ways = rows_in_the_way(self._connection, table, remote, self._conflicts.tracks)
+        ways = self._ways(table, remote, error)
         decision, _ = self._way_decided(change, table, ways, remote, None, error)
         if decision.action == Action.KEEP_LOCAL:
             return
@@ -140,6 +140,13 @@ class CheckedChanges:
         taken = next((way for way in ways if way.index is table.identity), ways[0])
         self._remove(table, [way for way in ways if way.row.place != taken.row.place])
         self._set(table, taken.row, remote if decision.row is None else _row_of(decision.row))
+
+    def _ways(self, table: LocalTable, remote: RemoteRow, error: TargetError, but: str | None = None) -> list[InTheWay]:
+        """Find the rows in the way; raises the server's own error of it where the role may not look for them."""
+        try:
+            return rows_in_the_way(self._connection, table, remote, self._conflicts.tracks, but)
+        except TargetError as refused:
+            raise (error if refused.sqlstate == _NO_RIGHT else refused) from None
 
     def _way_decided(
         self,

@@ -125,14 +125,19 @@ class ConflictRules:
         return any(rule.needs_times or kind.is_of_origins for (_, kind), rule in self.rules.items())
 
 
+_RULED = [kind for kind in Kind if kind != Kind.UPDATE_DELETED]
+
+
 def _parsed(text: str) -> tuple[str | None, Kind, Rule]:
     left, equals, action = text.partition("=")
     table, _, kind = left.rpartition(":")
     if not equals:
         raise UsageError(f'conflict rule "{text}" is malformed', hint="expected [TABLE:]KIND=ACTION")
     if kind not in list(Kind):
-        raise UsageError(f'unknown kind of conflict "{kind}"', hint=f"expected {', '.join(Kind)}")
+        raise UsageError(f'unknown kind of conflict "{kind}"', hint=f"expected {', '.join(_RULED)}")
     own = Kind(kind)
+    if own == Kind.UPDATE_DELETED:
+        raise UsageError("update_deleted is not told apart", hint=f"give a rule for {Kind.UPDATE_MISSING}")
     name = (table if "." in table else f"public.{table}") if table else None
     if action.startswith(PYTHON):
         return name, own, Rule(Action.ERROR, _loaded(action.removeprefix(PYTHON)), text)
@@ -144,7 +149,7 @@ def _parsed(text: str) -> tuple[str | None, Kind, Rule]:
 
 
 def _check(kind: Kind, action: Action, text: str) -> None:
-    if kind.is_missing and kind != Kind.UPDATE_DELETED and action.is_of_times:
+    if kind.is_missing and action.is_of_times:
         raise UsageError(f"there is no local row of which the time could count: {text}")
     if kind == Kind.DELETE_MISSING and action == Action.APPLY_REMOTE:
         raise UsageError(f"there is nothing to apply to a row that is not there: {text}")
