@@ -27,3 +27,22 @@ def test_several_workers_begin_at_once() -> None:
 
             list(threads.map(begin, connections))
             assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]
+
+
+def test_an_older_form_is_brought_up() -> None:
+    """Also where all tables of the target are published, and those without a key cannot be updated."""
+    with pair_of(18) as pair:
+        for _ in range(2):
+            connection, _facts = open_target(pair.place(OURS), "begins")
+            with connection:
+                install(connection)
+            assert pair.run(OURS, "SELECT version FROM headwater.form") == [(FORM,)]
+            assert pair.run(OURS, "SELECT count(*) FROM headwater.stat_subscription_stats") == [(0,)]
+            pair.run(
+                OURS,
+                "DROP TABLE headwater.subscription_stats, headwater.conflicts, headwater.subscription_origin CASCADE",
+                "TRUNCATE headwater.form",
+                "INSERT INTO headwater.form VALUES (1)",
+                "DROP PUBLICATION IF EXISTS everything",
+                "CREATE PUBLICATION everything FOR ALL TABLES",
+            )

@@ -22,6 +22,7 @@ from apply.sync_runs import (
     subscribe,
 )
 from bad_input.servers import now, run, value
+from headwater.apply.progress.installation import FORM
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from serving.service import Serving, backup_of, wait_until
@@ -217,7 +218,7 @@ def test_what_a_publisher_keeps_of_its_own_subscriptions_stays_there(
     apply_until_now(publisher, target)
     run(publisher, "INSERT INTO headwater.form VALUES (8)", "INSERT INTO t VALUES (5000, 'new', 1)")
     apply_until_now(publisher, target)
-    assert value(target, "SELECT string_agg(version::text, ',') FROM headwater.form") == "1"
+    assert value(target, "SELECT string_agg(version::text, ',') FROM headwater.form") == str(FORM)
     assert digests(target) == digests(publisher)
 
 
@@ -249,7 +250,7 @@ def test_a_beginning_that_is_refused_leaves_nothing(pair: tuple[EmbeddedPostgres
     assert value(target, "SELECT count(*) FROM headwater.subscription") == "0"
     assert value(publisher, "SELECT count(*) FROM pg_replication_slots") == "0"
     run(target, "UPDATE headwater.form SET version = 1000")
-    assert "the target's schema headwater is of form 1000, expected 1" in fails(publisher, target)
+    assert f"the target's schema headwater is of form 1000, expected {FORM}" in fails(publisher, target)
 
 
 def test_from_a_service_whose_server_is_stopped(
