@@ -138,7 +138,7 @@ def _cases() -> Iterator[Case]:
 
 CASES = tuple(_cases())
 WAYS = [(True, False), (False, False), (False, True)]
-DAILY = {(16, False, False), (18, True, False)}
+DAILY = {(18, True, False)}
 RUNS = [
     pytest.param(major, *way, marks=[] if (major, *way) in DAILY else [pytest.mark.slow])
     for major in (14, 16, 18, 19)
