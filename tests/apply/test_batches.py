@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_rows_that_are_not_there(pair: Pair) -> None:
     worker = _apply(pair, slot, lines)
     assert worker.batches.fallbacks > 0
     text = 'conflict detected on relation "s.t": conflict='
-    kinds = [line.removeprefix(text) for line in lines if line.startswith(text)]
+    kinds = [line.removeprefix(text).partition(" ")[0] for line in lines if line.startswith(text)]
     assert kinds == ["update_missing", "delete_missing", "update_missing", "update_missing"]
     expected = [row for row in pair.rows(SOURCE)["s.t"] if not row.startswith("(3,")]
     assert pair.rows(OURS)["s.t"] == expected
@@ -208,6 +209,30 @@ def test_triggers_see_each_change(pair: Pair) -> None:
     assert _apply(pair, slot).batches.tried == 0
     changed = pair.run(OURS, "SELECT count(*) FROM s.t WHERE id >= 100 AND note <> 'seen'")
     assert changed == [(0,)]
+
+
+def test_rows_that_somebody_else_has_written() -> None:
+    """They are noticed in batches, too; rows that a subscription has copied or applied are its own."""
+    with pair_of(18, track_commit_timestamp="on") as pair:
+        for database in (SOURCE, OURS):
+            pair.run(database, "CREATE SCHEMA s", TABLE)
+        pair.run(SOURCE, "CREATE PUBLICATION p FOR TABLES IN SCHEMA s", FILL)
+        request = pair.request("copied", "p", end=pair.end())
+        slot = replace(request.slot, creates_slot=True)
+        lines: list[str] = []
+        ApplyWorker(replace(request, slot=slot, copies_data=True), lambda _: None, lines.append).run()
+        pair.run(SOURCE, MANY[0], "UPDATE s.t SET n = n + 1", "DELETE FROM s.t WHERE id % 2 = 0")
+        worker = _apply(pair, "copied", lines)
+        assert (worker.batches.tried > 0, worker.batches.fallbacks) == (True, 0)
+        pair.run(OURS, "UPDATE s.t SET note = 'own' WHERE id IN (1, 101)")
+        pair.run(
+            SOURCE, "INSERT INTO s.t VALUES (5000)", "UPDATE s.t SET n = n + 1", "DELETE FROM s.t WHERE id % 3 = 2"
+        )
+        worker = _apply(pair, "copied", lines)
+        assert worker.batches.fallbacks > 0
+        assert pair.rows(OURS) == pair.rows(SOURCE)
+        kinds = [line.partition("conflict=")[2].split()[0] for line in lines if "conflict=" in line]
+        assert kinds == ["update_origin_differs"] * 2
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -100,9 +100,6 @@ CAUSES = {
 }
 MAJORS = (14, 15, 16, 17, 18, 19)
 DAILY = 16
-OF_CONFLICTS, DETECTING = ("a unique violation", "one of an update"), (18, 19)
-"""Causes that majors detect as conflicts."""
-NOT_DETECTED = pytest.mark.xfail(reason="conflicts are not detected yet", strict=True)
 
 
 def cases() -> Iterator[object]:
@@ -110,7 +107,6 @@ def cases() -> Iterator[object]:
     for major in filter(is_packaged, MAJORS):
         for name in CAUSES:
             marks = [] if major == DAILY else [pytest.mark.slow]
-            marks += [NOT_DETECTED] if name in OF_CONFLICTS and major in DETECTING else []
             yield pytest.param(name, major, marks=marks, id=f"{name}-{major}")
 
 

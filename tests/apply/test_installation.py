@@ -39,6 +39,7 @@ def test_a_schema_of_an_older_form_gets_what_it_lacks() -> None:
                 OURS,
                 "CREATE PUBLICATION everything FOR ALL TABLES",
                 "ALTER TABLE headwater.form REPLICA IDENTITY DEFAULT",
+                "DROP TABLE headwater.subscription_stats, headwater.conflicts, headwater.subscription_origin CASCADE",
                 "DROP TABLE headwater.subscription_parameter, headwater.pending_statement, headwater.subscription_run",
                 "TRUNCATE headwater.form",
                 "INSERT INTO headwater.form VALUES (1)",
@@ -49,3 +50,4 @@ def test_a_schema_of_an_older_form_gets_what_it_lacks() -> None:
         assert pair.run(OURS, "SELECT subenabled FROM headwater.subscription_run") == []
         assert pair.run(OURS, "SELECT count(*) FROM headwater.subscription_parameter") == [(0,)]
         assert pair.run(OURS, "SELECT count(*) FROM headwater.pending_statement") == [(0,)]
+        assert pair.run(OURS, "SELECT count(*) FROM headwater.stat_subscription_stats") == [(0,)]

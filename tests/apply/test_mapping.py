@@ -226,3 +226,15 @@ def test_binary(pair: Pair) -> None:
         ["INSERT INTO s.t VALUES (1, 2.25, '{1,2}', now()), (2, NULL, NULL, NULL)", "UPDATE s.t SET v = 3, a = NULL"],
         binary=True,
     )
+
+
+def test_a_definition_that_changes_in_a_transaction(pair: Pair) -> None:
+    result = pair.compare(
+        ["CREATE TABLE s.t (id int PRIMARY KEY)"],
+        ["CREATE TABLE s.t (id int PRIMARY KEY, b int, c text)"],
+        [
+            "BEGIN; INSERT INTO s.t VALUES (1); ALTER TABLE s.t ADD b int; INSERT INTO s.t VALUES (2, 3); "
+            "ALTER TABLE s.t DROP b; ALTER TABLE s.t ADD c text; INSERT INTO s.t VALUES (3, 'x'); COMMIT"
+        ],
+    )
+    assert result.rows["s.t"] == ["(1,,)", "(2,3,)", "(3,,x)"]

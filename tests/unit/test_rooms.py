@@ -35,7 +35,15 @@ ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "wals
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender/backups"]
 ROOMS += ["walsender", "walsender/catalog_layer"]
-ROOMS += ["apply/incoming", "apply/target", "apply/progress", "apply/refused", "apply/serial", "apply/batches"]
+ROOMS += [
+    "apply/incoming",
+    "apply/target",
+    "apply/progress",
+    "apply/conflicts",
+    "apply/refused",
+    "apply/serial",
+    "apply/batches",
+]
 ROOMS += ["apply/streamed", "apply/mapped", "apply/table_sync", "apply", "apply/launcher"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 

@@ -181,7 +181,9 @@ class _TrialApplier(SerialApplier):
         left_out: frozenset[tuple[str, str]],
         skipping: Skipping,
     ) -> None:
-        super().__init__(connection, relations, Origin("dry run", 0), FlushPositions(0), self._miss, skipping=skipping)
+        super().__init__(
+            connection, relations, Origin("dry run", 0), FlushPositions(0), skipping=skipping, missing=self._miss
+        )
         self._left_out, self.is_careful = left_out, False
         self.refused: Callable[[str, Message | None, TargetError], None] = lambda *_: None
         self.missed: Callable[[str, Message], None] = lambda *_: None

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from headwater.apply.incoming.messages import Relation
 from headwater.apply.incoming.refusal_options import RefusalOptions
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.origins import Origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.refused.dead_letters import Letter, first_letters, paused_tables, tables_of_letters
-from headwater.apply.serial.remote_transaction import RemoteTransaction
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap

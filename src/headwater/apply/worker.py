@@ -20,10 +20,11 @@ from pathlib import Path
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
 from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.batches.folded_batch import FoldsAhead
+from headwater.apply.conflicts.conflicts import CheckedAnewError
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.feeds import Feed
-from headwater.apply.incoming.messages import Delete, Update
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.incoming.slot_source import slot_feed
+from headwater.apply.incoming.slot_source import slot_feed, source_node
 from headwater.apply.mapped.delayed_feed import DelayedFeed
 from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.mapped.named_ends import name_both_ends
@@ -48,7 +49,6 @@ from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, 
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
-from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
@@ -91,7 +91,8 @@ class ApplyWorker:
     def __init__(self, request: ApplyRequest, failed: Log, say: Say = lambda _: None) -> None:
         self._request, self._say = request, say
         self._failed = self._naming_both_ends(failed)
-        self._copies = SyncPool(request, self._failed, say)
+        self._conflicts = ConflictSetup(request.subscription, request.target, request.conflicts, say)
+        self._copies = SyncPool(request, self._failed, say, self._conflicts)
         self._definitions: DefinitionChanges | None = None
         self._connection: TargetConnection
         self._control = RunControl(request, say)
@@ -159,9 +160,9 @@ class ApplyWorker:
             try:
                 if self._session():
                     return
-            except (MappingChangedError, AppliedAgainError):
+            except (MappingChangedError, AppliedAgainError, CheckedAnewError):
                 # It is applied to the tables as they are now, from the last transaction that the target has; or with
-                # what sets single rows aside.
+                # what sets single rows aside, or with checks.
                 changed = time.monotonic()
             except HeldTableError as error:
                 self._failed(error)
@@ -172,6 +173,7 @@ class ApplyWorker:
                 if isinstance(error, ServerError) and error.sqlstate == _IN_USE and began < changed + SLOT_SECONDS:
                     self._wait(time.monotonic() + WAIT_SECONDS / 5)
                     continue
+                self._conflicts.count_error(error)
                 if self._request.disables_on_error:
                     self._disable(error)
                     raise
@@ -215,6 +217,7 @@ class ApplyWorker:
 
         assert request.wal is not None
         self._check_rules(connection, facts)
+        self._conflicts.check(connection, lambda: request.subscription)
         subscription = None
         follows_ddl = request.definitions.ddl != "ignore"
         if request.copies_data or follows_ddl or is_subscribed(connection, request.subscription):
@@ -254,6 +257,7 @@ class ApplyWorker:
         self._check_rules(connection, facts)
         subscription = subscribe(connection, request, self._say, refreshes=not self._has_subscribed)
         self._has_subscribed = True
+        self._conflicts.check(connection, lambda: source_node(request))
         two_phase = is_two_phase(connection, subscription, request)
         by_default = "parallel" if VERSIONS[facts.major].streams_by_default and not request.delay_seconds else "off"
         streaming = request.streaming or by_default
@@ -311,17 +315,20 @@ class ApplyWorker:
         streaming: str,
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
-        missing = self._missing if VERSIONS[facts.major].logs_conflicts else _pass_over
         skipping, aside = self._skipping, self._aside
         serial = SerialApplier(
-            *(connection, relations, origin, positions, missing, tables),
+            *(connection, relations, origin, positions),
+            conflicts=self._conflicts.begin(connection, facts, origin, relations),
+            tables=tables,
             definitions=self._definitions,
             skipping=skipping,
             aside=aside,
         )
         sessions = None
         if streaming == "parallel":
-            sessions = ParallelSessions(request, connection, origin, positions, self._relations, self._failed, tables)
+            sessions = ParallelSessions(
+                *(request, connection, origin, positions, self._relations, self._failed, tables, self._conflicts)
+            )
             self._sessions = stack.enter_context(sessions)
         states = self._copies.states
         bulk = BulkTables(connection, relations, tables, serial.flush, serial.is_set_aside)
@@ -340,11 +347,6 @@ class ApplyWorker:
             batches=request.folds,
             counts=self.batches,
         )
-
-    def _missing(self, mapped: MappedRelation, change: Update | Delete) -> None:
-        """Tell of a row that is not there, as the apply worker logs it."""
-        kind = "update_missing" if isinstance(change, Update) else "delete_missing"
-        self._say(f'conflict detected on relation "{mapped.namespace}.{mapped.name}": conflict={kind}')
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
         run_as_owner = self._request.run_as_owner
@@ -403,7 +405,3 @@ class ApplyWorker:
         self.counts.applied(piece.data)
         if piece.data and piece.is_whole:
             self.lag.sent(piece.reached, time.monotonic())
-
-
-def _pass_over(_mapped: MappedRelation, _change: Update | Delete) -> None:
-    """Say nothing of a row that is not there, as servers before 18."""

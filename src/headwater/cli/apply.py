@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,14 @@ from click.core import ParameterSource
 
 from headwater.cli.config_file import FILE_IS_READ, SUBSCRIPTIONS, ConfigFile, Values, config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags, value_of
-from headwater.cli.shared_flags import DefinitionFlags, EngineFlags, MapFlags, RefusalFlags, SourceFlags
+from headwater.cli.shared_flags import (
+    ConflictFlags,
+    DefinitionFlags,
+    EngineFlags,
+    MapFlags,
+    RefusalFlags,
+    SourceFlags,
+)
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
@@ -181,6 +189,7 @@ class ApplyFlags:
     definitions: DefinitionFlags = from_flags(DefinitionFlags)
     refusals: RefusalFlags = from_flags(RefusalFlags)
     maps: MapFlags = from_flags(MapFlags)
+    conflict_flags: ConflictFlags = from_flags(ConflictFlags)
     launch: LaunchFlags = from_flags(LaunchFlags)
     run_as_owner: str | None = from_flag(
         "--run-as-owner",
@@ -205,6 +214,7 @@ def apply_command(flags: ApplyFlags) -> int | None:
 
     context = click.get_current_context()
     if (launched := launched_run()) is not None:
+        gc.freeze()
         run_launched(launched, lambda parameters: request_with(launched.order["values"], parameters))
         return None
     values = {name: value for name, value in context.params.items() if name != "config"}
@@ -222,6 +232,8 @@ def apply_command(flags: ApplyFlags) -> int | None:
     if flags.refreshes:
         refresh_now(request_with(values), saying())
     else:
+        # What the program consists of stays: the collector need not look through it again and again.
+        gc.freeze()
         run_alone(lambda parameters: request_with(values, parameters), flags.launch.http)
     return None
 
@@ -384,6 +396,7 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         definitions=flags.definitions.request(),
         maps=flags.maps.rules(),
         delay_seconds=flags.maps.delay_seconds,
+        conflicts=flags.conflict_flags.rules(two_phase=flags.two_phase),
     )
 
 

@@ -18,6 +18,7 @@ from headwater.pg.lsn import Lsn
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headwater.apply.incoming.conflict_rules import ConflictRules
     from headwater.apply.incoming.map_rules import MapRules
     from headwater.apply.incoming.refusal_options import RefusalOptions
     from headwater.apply.incoming.requests import DefinitionRequest
@@ -453,3 +454,36 @@ class MapFlags:
         if not secret:
             raise UsageError("the secret of masks is empty", file=self.secret_file)
         return secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConflictFlags:
+    """Flags of what is done about conflicts of ``headwater apply``, and where they are told of."""
+
+    conflicts: Sequence[str] = from_flag(
+        "--conflict",
+        multiple=True,
+        metavar="[TABLE:]KIND=ACTION",
+        help="What is done about a kind of conflict: error, apply_remote, keep_local, last_update_wins, "
+        "first_update_wins, or python:package.module:function; default: what a subscription does.",
+    )
+    log_conflicts: str = from_choice(
+        "--log-conflicts",
+        "log",
+        "table",
+        "both",
+        help="Where conflicts are told of: on standard error, or in headwater.conflicts on the target.",
+    )
+
+    def rules(self, *, two_phase: bool) -> ConflictRules:
+        """Return the rules.
+
+        Args:
+            two_phase: transactions are applied at PREPARE.
+
+        Raises:
+            UsageError: one is malformed, or two contradict each other.
+        """
+        from headwater.apply.incoming.conflict_rules import ConflictRules
+
+        return ConflictRules.parse(self.conflicts, log=self.log_conflicts, two_phase=two_phase)

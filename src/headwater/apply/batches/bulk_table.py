@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
+from headwater.apply.target.local_rows import COMMIT_OF
 from headwater.apply.target.lookup import Lookup, LookupColumn
 from headwater.apply.target.relations import TABLE, MappedRelation
 from headwater.apply.target.table_facts import further_uniques
@@ -112,7 +113,7 @@ class BulkTable:
     def delete(self) -> Statement:
         """Return the statement that deletes rows; its parameters are arrays of the key's columns."""
         sql = f"DELETE FROM ONLY {self._name} AS target USING {self._arrays(self.keys)} WHERE {self._matches()}"
-        return self._statement("delete", sql, self.keys)
+        return self._statement("delete", f"{sql}{self._own()}", self.keys)
 
     def delete_beside(self) -> Statement:
         """Return the statement that deletes rows that have nothing in common with rows that are inserted.
@@ -127,7 +128,7 @@ class BulkTable:
         )
         apart = " AND ".join(f"NOT EXISTS (SELECT FROM {made} WHERE {clash})" for clash in clashes)
         rows = f"{self._name} AS target USING {self._arrays(self.keys)}"
-        sql = f"DELETE FROM ONLY {rows} WHERE {self._matches()} AND {apart}"
+        sql = f"DELETE FROM ONLY {rows} WHERE {self._matches()} AND {apart}{self._own()}"
         return self._statement("delete beside", sql, (*self.keys, *places))
 
     def present(self) -> Statement:
@@ -149,7 +150,7 @@ class BulkTable:
             f"UPDATE ONLY {self._name} AS target SET {sets} FROM {self._arrays(sent)} WHERE {where}"
             if sets
             else f"SELECT 1 FROM ONLY {self._name} AS target, {self._arrays(sent)} WHERE {where}"
-        )
+        ) + self._own()
         return self._statement(("update", tuple(sent)), sql, sent)
 
     def insert(self) -> Statement:
@@ -172,6 +173,13 @@ class BulkTable:
         if statement is None:
             statement = self._made[key] = Statement(sql, tuple(self.types[at].array or TEXT_ARRAY for at in places))
         return statement
+
+    def _own(self) -> str:
+        """Write the condition that nobody else has written a row, where that is looked at: counts tell of others."""
+        origins = self.mapped.origins
+        if origins is None:
+            return ""
+        return f" AND NOT EXISTS (SELECT FROM {COMMIT_OF}(target.xmin) AS s WHERE {origins.differs})"
 
     def _arrays(self, places: Sequence[int], first: int = 1, name: str = "sent") -> str:
         arrays = ", ".join(f"pg_catalog.unnest(${number})" for number in range(first, first + len(places)))

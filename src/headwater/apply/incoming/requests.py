@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.apply.incoming.limits import WorkerLimits
 from headwater.apply.incoming.map_rules import MapRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
@@ -102,6 +103,7 @@ class ApplyRequest:
         limits: that are shared with other subscriptions.
         maps: rules for what comes in.
         delay_seconds: a transaction is applied no sooner after its commit.
+        conflicts: what is done about conflicts.
     """
 
     slot: SlotAddress
@@ -128,6 +130,7 @@ class ApplyRequest:
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     maps: MapRules = field(default_factory=MapRules)
     delay_seconds: float = 0.0
+    conflicts: ConflictRules = field(default_factory=ConflictRules)
 
     @property
     def folds(self) -> bool:

@@ -7,6 +7,8 @@ PostgreSQL: libpqwalreceiver.c (libpqrcv_startstreaming), worker.c (set_stream_o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.pg.version import VERSIONS
 from headwater.plugins.pgoutput.options import MAX_PROTOCOL
@@ -32,6 +34,18 @@ def slot_feed(request: ApplyRequest, reached: int) -> SlotFeed:
         connection.close()
         raise
     return SlotFeed(connection, max(reached, facts.confirmed), asks=request.end is not None)
+
+
+def source_node(request: ApplyRequest) -> str:
+    """Ask which server, and which database of it, changes come from.
+
+    Raises:
+        ServerError: the source refuses.
+        ConnectionLostError: there is no server.
+    """
+    connection, facts = open_slot(replace(request.slot, creates_slot=False))
+    connection.close()
+    return f"{facts.system_identifier}/{facts.database}"
 
 
 def stream_options(request: ApplyRequest, major: int) -> dict[str, str]:

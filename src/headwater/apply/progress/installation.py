@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from headwater.apply.progress import run_states, set_aside_tables, standing
+from headwater.apply.progress import conflict_tables, run_states, set_aside_tables, standing
 from headwater.apply.progress.pending_statements import PENDING_TABLE
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
@@ -67,7 +67,10 @@ _STATEMENTS = (
     """,
 )
 
-_ADDED = (PENDING_TABLE, *run_states.TABLES, *set_aside_tables.TABLES, *standing.DDL)
+_ADDED = (
+    *(PENDING_TABLE, *run_states.TABLES, *set_aside_tables.TABLES),
+    *(*standing.DDL, *conflict_tables.STATEMENTS),
+)
 """What later forms have added; each statement does nothing where that is there already."""
 
 # A publication of all tables refuses updates of a table that has no identity.

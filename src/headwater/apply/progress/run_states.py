@@ -51,7 +51,10 @@ _DISABLE_BY_HAND = """
 INSERT INTO headwater.subscription_run (subname, subenabled) VALUES ($1, false)
 ON CONFLICT (subname) DO UPDATE SET subenabled = false
 """
-_REMOVE = "DELETE FROM headwater.subscription_run WHERE subname = $1"
+_REMOVE = tuple(
+    f"DELETE FROM headwater.{table} WHERE subname = $1"
+    for table in ("subscription_run", "subscription_stats", "subscription_origin", "subscription_node")
+)
 _ENABLE = """
 UPDATE headwater.subscription_run SET subenabled = true, sqlstate = NULL, message = NULL, detail = NULL,
     context = NULL, remote_xid = NULL, finish_lsn = NULL, failed_at = NULL
@@ -143,7 +146,8 @@ def enable(connection: TargetConnection, name: str) -> None:
 
 def forget(connection: TargetConnection, name: str) -> None:
     """Forget the fate of a subscription that is dropped; the schema is there."""
-    connection.rows(_REMOVE, (name,))
+    for statement in _REMOVE:
+        connection.rows(statement, (name,))
 
 
 def set_skip(connection: TargetConnection, name: str, lsn: int, reached: int) -> None:

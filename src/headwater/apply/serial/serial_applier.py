@@ -14,8 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
+from headwater.apply.conflicts.checked_changes import CheckedChanges
+from headwater.apply.conflicts.conflicts import Conflicts
+from headwater.apply.conflicts.descriptions import AppliedChange, RowChange
 from headwater.apply.incoming.messages import (
     NAMES,
     Begin,
@@ -37,20 +41,22 @@ from headwater.apply.incoming.messages import (
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.incoming.refusal_options import RefusalOptions
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.origins import Origin, move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AllTables, AppliedTables
-from headwater.apply.refused.dead_letters import Place
+from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import AppliedAgainError, SetAside, is_of_row, parted
 from headwater.apply.refused.skipping import Skipping
-from headwater.apply.serial.remote_transaction import RemoteTransaction, words_of_context
+from headwater.apply.serial.context_words import words_of_context
+from headwater.apply.serial.sent_transactions import Place, SentTransactions, Step
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
-from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.relation_map import MappingChangedError, RelationMap
 from headwater.apply.target.relations import MappedRelation, in_leaf
 from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import checks, choice, delete, guard, insert, truncate, update
+from headwater.apply.target.statements import checks, choice, delete, find, guard, insert, truncate, update
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
@@ -66,6 +72,8 @@ _BEGIN_RUN, _END_RUN, _UNDO_RUN = (
 )
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
+
+_UNIQUE_VIOLATION = "23505"
 
 Missing = Callable[[MappedRelation, Update | Delete], None]
 """Is told of a row that was not there to be changed."""
@@ -92,11 +100,12 @@ class SerialApplier:
         relations: the source's relations, and the target's tables for them.
         origin: the session's.
         positions: gets what is durable.
-        missing: is told of rows that are not there.
+        conflicts: of the session; None if none are looked for.
         tables: says of which tables changes are applied.
         definitions: takes the DDL that comes among the changes; None to pass over it.
         skipping: says which transaction is skipped.
         aside: says which changes are set aside.
+        missing: is told of rows that are not there, where no conflicts are looked for.
     """
 
     def __init__(
@@ -105,18 +114,19 @@ class SerialApplier:
         relations: RelationMap,
         origin: Origin,
         positions: FlushPositions,
-        missing: Missing = lambda *_: None,
+        conflicts: Conflicts | None = None,
         tables: AppliedTables | None = None,
         definitions: Definitions | None = None,
         skipping: Skipping | None = None,
         aside: SetAside | None = None,
+        missing: Missing = lambda *_: None,
     ) -> None:
         self._aside = aside or SetAside("", RefusalOptions())
         self._is_guarded, self._number = False, 0
         self._refused_in: RemoteTransaction | None = None
         self._skipping = skipping or Skipping("", 0)
         self._connection, self._relations, self._origin = connection, relations, origin
-        self._positions, self._missing = positions, missing
+        self._positions, self._conflicts, self._missing = positions, conflicts, missing
         self._tables, self._definitions = tables or AllTables(), definitions
         self._remote: RemoteTransaction | None = None
         self._is_open = False
@@ -124,6 +134,21 @@ class SerialApplier:
         self._role: str | None = None
         self._refused: SentChange | None = None
         self._statements = 0
+        self._sent = SentTransactions()
+        self._failed: Place | None = None
+        self._to_check: Place | None = None
+        self._is_careful = False
+        self._size = 0
+        self._server = relations.server
+
+    @property
+    def checks_changes(self) -> bool:
+        """Whether each change of the transaction is looked at before the next one, as it may meet a conflict."""
+        remote, conflicts = self._remote, self._conflicts
+        if conflicts is None:
+            return False
+        is_known = remote is not None and remote.finish_lsn in conflicts.careful
+        return is_known or self._is_careful or self._is_guarded or self.comes_apart
 
     @property
     def comes_apart(self) -> bool:
@@ -154,7 +179,7 @@ class SerialApplier:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
-        self.change(message)
+        self._take(message, len(data))
 
     def flush(self) -> None:
         """Wait until all that was sent is applied.
@@ -164,13 +189,95 @@ class SerialApplier:
             MappingChangedError: it is refused, or was undone, as a table has changed meanwhile.
             ConnectionLostError: the target is lost.
         """
+        self._failed = None
+        try:
+            self._settle()
+        except TargetError as error:
+            self._recover(error)
+        else:
+            if self._to_check is not None:
+                self._check_again(self._to_check)
+        self._statements = 0
+        self._report()
+
+    def _settle(self) -> None:
+        """Wait for the results of what was sent, whatever they are."""
         if self._connection.pending:
             self._connection.sync()
+        self._connection.drain()
+
+    def _recover(self, error: TargetError) -> None:
+        """Apply again with checks what has met a conflict.
+
+        Raises:
+            TargetError: it is none, or it is one that is an error.
+        """
+        conflicts, failed = self._conflicts, self._failed
+        is_conflict = conflicts is not None and failed is not None and error.sqlstate == _UNIQUE_VIOLATION
+        if self._is_guarded or not is_conflict or conflicts is None or not conflicts.resends:
+            raise self._refused_with(error) from None
+        assert failed is not None
+        self._check_again(self._to_check or failed)
+
+    def _check_again(self, place: Place) -> None:
+        """Roll back, and apply again, with checks from a step on.
+
+        Raises:
+            TargetError: the target refuses something, or a conflict is an error.
+            CheckedAnewError: the source has to send it again.
+        """
+        conflicts, remote, number = self._conflicts, self._remote, self._number
+        assert conflicts is not None
+        self._to_check, sent = None, self._sent.clear()
+        self._undo()
+        conflicts.forget([place.transaction.remote, *(transaction.remote for transaction in sent)])
+        self._report()
+        if self._relations.has_changed():
+            raise MappingChangedError("a table has changed meanwhile", sqlstate="55000")
+        if place.transaction not in sent or not all(transaction.is_whole for transaction in sent):
+            raise conflicts.checked_anew(place.transaction.remote)
+        for transaction in sent[sent.index(place.transaction) :]:
+            self._begins(transaction.remote)
+            for at, step in enumerate(transaction.steps):
+                self._is_careful = transaction is place.transaction and at >= place.number
+                self._repeat(step)
+            # Up to its end, as what is applied with checks cannot be sent again without.
+            if transaction.end is not None:
+                transaction.end()
+                self._is_careful = False
+        self._remote, self._number = remote, number
+
+    def _undo(self) -> None:
+        self._connection.send(_ROLLBACK)
+        self._settle()
+        self._is_open, self._role = False, None
+        self._used.clear()
+
+    def _report(self) -> None:
+        """Tell of the conflicts that were met.
+
+        Raises:
+            TargetError: the target refuses what would have been stored.
+        """
+        if self._conflicts is None:
+            return
         try:
-            self._connection.drain()
+            self._conflicts.report()
         except TargetError as error:
             raise self._judged(error) from None
-        self._statements = 0
+        if not self._is_open:
+            self._conflicts.log.write_down(self._connection)
+
+    def _refused_with(self, error: TargetError) -> TargetError:
+        """Return an error in the apply worker's words; what was met before it is told of, as all is rolled back.
+
+        One that is behind a savepoint of its own ends nothing.
+        """
+        judged = self._judged(error)
+        if not self._is_guarded and self._conflicts is not None:
+            self._is_open = False
+            self._report()
+        return judged
 
     def _judged(self, error: TargetError) -> TargetError:
         """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
@@ -205,6 +312,11 @@ class SerialApplier:
         Raises:
             TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
         """
+        self._take(message, _size_of(message))
+
+    def _take(self, message: Message, size: int) -> None:
+        """Take a message, of about so many bytes."""
+        self._size = size
         if type(message) in _CHANGES:
             self._number += 1
             if not self._aside.is_idle and not self._skipping.is_skipping:
@@ -219,11 +331,11 @@ class SerialApplier:
             paused = {oid for oid in message.oids if self._aside.is_paused(self._name(oid))}
             for oid in message.oids:
                 if oid in paused:
-                    self._keep(oid, replace(message, oids=(oid,)))
+                    self._put_aside(oid, replace(message, oids=(oid,)))
             if (left := parted(message, paused)) is not None:
                 self._truncate(left)
         elif self._aside.is_paused(name := self._name(message.oid)):
-            self._keep(message.oid, message)
+            self._put_aside(message.oid, message)
         elif self._aside.is_careful(name):
             self._carefully(message)
         else:
@@ -233,17 +345,23 @@ class SerialApplier:
         sent = self._relations.sent(oid)
         return ("", "") if sent is None else (sent.namespace, sent.name)
 
-    def _keep(self, oid: int, message: Insert | Update | Delete | Truncate, error: TargetError | None = None) -> None:
+    def _put_aside(
+        self, oid: int, message: Insert | Update | Delete | Truncate, error: TargetError | None = None
+    ) -> None:
         """Put a change aside, in the transaction that it is left out of."""
         relation, remote = self._relations.sent(oid), self._required()
         assert relation is not None
-        place = Place(remote.xid, remote.finish_lsn or 0, self._number, remote.time)
-        self._ensure_open()
-        self._as(None)
+        place = PlaceOfLetter(remote.xid, remote.finish_lsn or 0, self._number, remote.time)
         if error is None or isinstance(message, Truncate):
             letters = self._aside.keep(relation, message, place)
         else:
             letters = self._aside.put(relation, message, place, error)
+        self._send_letters(letters)
+
+    def _send_letters(self, letters: list[Bound]) -> None:
+        self._keep(partial(self._send_letters, letters))
+        self._ensure_open()
+        self._as(None)
         for letter in letters:
             self._send(letter)
 
@@ -265,7 +383,7 @@ class SerialApplier:
             self._connection.rows(UNDO)
             self._connection.rows(_RELEASE.statement.sql)
             self._role = role
-            self._keep(message.oid, message, error)
+            self._put_aside(message.oid, message, error)
         finally:
             self._is_guarded = False
 
@@ -308,11 +426,19 @@ class SerialApplier:
         except TargetError:
             is_done = False
             with suppress(TargetError):
-                self.flush()
+                self._settle()
         for command in (_END_RUN,) if is_done else (_UNDO_RUN, _END_RUN):
             self._connection.send(command)
-        self.flush()
+        self._settle()
+        if is_done:
+            self._lose()
         return is_done
+
+    def _lose(self) -> None:
+        """Note that the transaction cannot be sent again from here: what was done now is not kept."""
+        remote = self._required()
+        if remote.finish_lsn is not None:
+            self._sent.lose(remote)
 
     def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
         """Commit the transaction, if it has changed anything.
@@ -320,6 +446,7 @@ class SerialApplier:
         Args:
             end_lsn, time: of the source's commit record; kind: of the message.
         """
+        self._look_before_end()
         if self._skipping.completes():
             self._ensure_open()
         if self._is_open:
@@ -342,6 +469,7 @@ class SerialApplier:
             xid: its own; end_lsn, time: of PREPARE's record; kind: of the message.
         """
         # An empty one is prepared, too: COMMIT PREPARED will ask for it.
+        self._look_before_end()
         self._ensure_open()
         self._end(end_lsn, time, _transaction_command("PREPARE TRANSACTION", self._gid(xid)), kind)
         self._skipping.completes()
@@ -367,15 +495,20 @@ class SerialApplier:
             self._is_open = False
         self._role = None
         self._used.clear()
+        self._sent.clear()
         self._remote = None
         self._skipping.is_skipping = False
         self.flush()
+
+    def _look_before_end(self) -> None:
+        if self._is_open and self._conflicts is not None and self._conflicts.waits_before_end(self._used.values()):
+            self.flush()
 
     def _begin(self, message: Begin) -> None:
         self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
-        self._remote, self._number = remote, 0
+        self._remote, self._number, self._is_careful = remote, 0, False
         if remote.finish_lsn is not None:
             self._aside.begins(remote.finish_lsn)
             self._tables.begins(remote.finish_lsn)
@@ -430,8 +563,9 @@ class SerialApplier:
         for mapped in self._used.values():
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
+        ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
         self._send(move(end_lsn, time))
-        self._send(command, about=self._about(kind))
+        self._send(command, lambda _: ended(), self._about(kind))
         self._is_open = False
         self._aside.ends()
         self._committed(end_lsn)
@@ -449,40 +583,106 @@ class SerialApplier:
             self._send(guard(used), about=self._about("RELATION", used))
 
     def _insert(self, message: Insert) -> None:
-        if (mapped := self._opened(message.oid, "INSERT")) is not None:
-            if mapped.leaves:
-                self._leaf(mapped, message.new, "INSERT")
-            self._change(lambda: insert(mapped, message.new), "INSERT", mapped, message.new)
+        self._row(message, "INSERT")
 
     def _update(self, message: Update) -> None:
-        if (mapped := self._opened(message.oid, "UPDATE")) is None:
-            return
-        search = message.new if message.old is None else message.old
-        self._check(mapped, search, "UPDATE")
-        if mapped.leaves:
-            mapped, root = self._leaf(mapped, search, "UPDATE"), mapped
-            self._may_move(root, message.new)
-        self._change(
-            lambda: update(mapped, message.old, message.new),
-            "UPDATE",
-            mapped,
-            message.new,
-            lambda outcome: self._note(outcome, mapped, message),
-        )
+        self._row(message, "UPDATE")
 
     def _delete(self, message: Delete) -> None:
-        if (mapped := self._opened(message.oid, "DELETE")) is None:
+        self._row(message, "DELETE")
+
+    def _row(self, message: RowChange, kind: str) -> None:
+        if (root := self._opened(message.oid, kind)) is None:
             return
-        self._check(mapped, message.old, "DELETE")
-        if mapped.leaves:
-            mapped = self._leaf(mapped, message.old, "DELETE")
-        self._change(
-            lambda: delete(mapped, message.old),
-            "DELETE",
-            mapped,
-            message.old,
-            lambda outcome: self._note(outcome, mapped, message),
-        )
+        mapped = self._routed(root, message, kind) if root.leaves else root
+        self._change_row(root, mapped, message, kind)
+
+    def _routed(self, root: MappedRelation, message: RowChange, kind: str) -> MappedRelation:
+        """Return the table as a change is made in it: limited to the partition that the row that is looked up is in."""
+        if isinstance(message, Insert):
+            self._leaf(root, message.new, kind)
+            return root
+        mapped = self._leaf(root, _search_of(message), kind)
+        if isinstance(message, Update):
+            self._may_move(root, message.new)
+        return mapped
+
+    def _repeat(self, step: Step) -> None:
+        if callable(step):
+            step()
+            return
+        root, mapped, message, kind = step
+        self._use(root, message.oid)
+        self._change_row(root, mapped, message, kind)
+
+    def _change_row(self, root: MappedRelation, mapped: MappedRelation, message: RowChange, kind: str) -> None:
+        """Send a change of a row.
+
+        Args:
+            root: the table; mapped: the same, limited to a partition where that is needed.
+            message: the change; kind: of the message.
+        """
+        try:
+            bound = _bound(mapped, message)
+        except TargetError as error:
+            # What was sent before may have failed: that came first.
+            self.flush()
+            error.context = self._about(kind, mapped)()
+            raise
+        if not isinstance(message, Insert):
+            self._check(root, _search_of(message), kind)
+        remote, conflicts = self._required(), self._conflicts
+        self._as(mapped.role)
+        row = message.old if isinstance(message, Delete) else message.new
+        sent = SentChange(mapped, bound, row)
+        if conflicts is None:
+            take = None if isinstance(message, Insert) else partial(self._note, mapped=mapped, message=message)
+            self._send(bound, take, self._about(kind, mapped, sent))
+        elif self.checks_changes:
+            about = self._about(kind, mapped, sent, Place.lost(remote))
+            self._check_row(conflicts, AppliedChange(mapped, message, remote, about))
+        else:
+            place = self._keep((root, mapped, message, kind))
+            about = self._about(kind, mapped, sent, place)
+            if isinstance(message, Insert):
+                self._send(bound, None, about)
+            else:
+                self._send_looked_at(conflicts, AppliedChange(mapped, message, remote, about), bound, place)
+
+    def _send_looked_at(self, conflicts: Conflicts, change: AppliedChange, bound: Bound, place: Place) -> None:
+        """Send a change, and look at its result once that comes."""
+
+        def look(outcome: Outcome) -> None:
+            # Of most rows there is nothing to be seen.
+            rows = outcome.rows
+            if outcome.count and (not rows or rows[0][0] is None):
+                return
+            if conflicts.met(outcome, change) and self._to_check is None:
+                self._to_check = place
+
+        origins = change.mapped.origins
+        if origins is not None and not origins.is_returned:
+            assert change.search is not None
+            before = find(change.mapped, change.search, has_times=True, differs=origins.differs)
+            self._send(before, lambda outcome: look(outcome) if outcome.count else None, change.about)
+        self._send(bound, look, change.about)
+
+    def _check_row(self, conflicts: Conflicts, change: AppliedChange) -> None:
+        """Apply a change with checks."""
+        try:
+            self._settle()
+            if self._to_check is not None:
+                raise conflicts.checked_anew(change.remote)
+            CheckedChanges(conflicts).apply(change)
+        except TargetError as error:
+            raise self._refused_with(error) from None
+
+    def _keep(self, step: Step) -> Place:
+        """Keep a step, so that it can be sent again."""
+        remote, conflicts = self._required(), self._conflicts
+        if remote.finish_lsn is None or conflicts is None or not conflicts.resends:
+            return Place.lost(remote)
+        return self._sent.add(remote, step, self._size)
 
     def _check(self, mapped: MappedRelation, search: SentTuple, kind: str) -> None:
         """Send what has to hold of the row that is looked up, whether it is there or not."""
@@ -521,12 +721,18 @@ class SerialApplier:
             self._missing(mapped, message)
 
     def _truncate(self, message: Truncate) -> None:
-        mapped = [table for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
+        mapped = [(oid, table) for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
         if mapped:
-            # Of several owners' tables the session's role empties all, together.
-            roles = {relation.role for relation in mapped}
-            self._as(roles.pop() if len(roles) == 1 else None)
-            self._send(truncate(mapped, message.restart_seqs), about=self._about("TRUNCATE"))
+            self._empty(mapped, message.restart_seqs)
+
+    def _empty(self, tables: list[tuple[int, MappedRelation]], restart_seqs: bool) -> None:
+        for oid, table in tables:
+            self._use(table, oid)
+        self._keep(partial(self._empty, tables, restart_seqs))
+        # Of several owners' tables the session's role empties all, together.
+        roles = {table.role for _, table in tables}
+        self._as(roles.pop() if len(roles) == 1 else None)
+        self._send(truncate([table for _, table in tables], restart_seqs), about=self._about("TRUNCATE"))
 
     def _logical_message(self, message: LogicalMessage) -> None:
         """Pass over a message, as the apply worker does, unless it is DDL that is to be applied."""
@@ -544,6 +750,7 @@ class SerialApplier:
         self._used.clear()
         self.flush()
         self._definitions.run(change, finish_lsn)
+        self._lose()
         self._relations.forget()
 
     def _type(self, message: Type) -> None:
@@ -571,9 +778,12 @@ class SerialApplier:
                 raise
             if not self._is_applied(mapped, remote):
                 return None
-            self._ensure_open()
-            self._used[oid] = mapped
+            self._use(mapped, oid)
         return mapped
+
+    def _use(self, mapped: MappedRelation, oid: int) -> None:
+        self._ensure_open()
+        self._used[oid] = mapped
 
     def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
         """Tell whether another worker has yet to change a table before it fits what comes here."""
@@ -588,24 +798,6 @@ class SerialApplier:
         if not self._tables.is_ready(mapped.oid):
             raise TargetError("a transaction that runs is applied only where all tables are ready", sqlstate="55000")
         return True
-
-    def _change(
-        self,
-        change: Callable[[], Bound],
-        kind: str,
-        mapped: MappedRelation,
-        row: SentTuple,
-        take: Callable[[Outcome], None] | None = None,
-    ) -> None:
-        try:
-            bound = change()
-        except TargetError as error:
-            # What was sent before may have failed: that came first.
-            self.flush()
-            error.context = self._about(kind, mapped)()
-            raise
-        self._as(mapped.role)
-        self._send(bound, take, self._about(kind, mapped, SentChange(mapped, bound, row)))
 
     def _as(self, role: str | None) -> None:
         """Make a role that of what is sent from here on in the transaction."""
@@ -634,14 +826,41 @@ class SerialApplier:
         kind: str,
         mapped: MappedRelation | None = None,
         sent: SentChange | None = None,
+        place: Place | None = None,
     ) -> Callable[[], str]:
-        remote, origin = self._remote, self._origin
+        remote, origin, server = self._remote, self._origin, self._server
 
         def text() -> str:
-            self._refused, self._refused_in = sent, remote
-            return words_of_context(origin.name, kind, mapped, remote)
+            self._failed, self._refused, self._refused_in = place, sent, remote
+            return words_of_context(origin.name, kind, mapped, remote, server)
 
         return text
+
+
+def _size_of(message: Message) -> int:
+    """Return how many bytes the values of a message have, about."""
+    if not isinstance(message, Insert | Update):
+        return 0
+    return sum(map(len, filter(None, message.new.values)))
+
+
+def _search_of(message: Update | Delete) -> SentTuple:
+    """Return the tuple that the row is looked up by."""
+    old = message.old
+    return message.new if isinstance(message, Update) and old is None else _required_tuple(old)
+
+
+def _required_tuple(row: SentTuple | None) -> SentTuple:
+    assert row is not None
+    return row
+
+
+def _bound(mapped: MappedRelation, message: RowChange) -> Bound:
+    if isinstance(message, Insert):
+        return insert(mapped, message.new)
+    if isinstance(message, Update):
+        return update(mapped, message.old, message.new)
+    return delete(mapped, message.old)
 
 
 def _transaction_command(command: str, gid: str) -> Bound:

@@ -25,7 +25,7 @@ def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -
         TargetError: the target refuses something of what came before.
         ConnectionLostError: the target is lost.
     """
-    if applier.comes_apart:
+    if applier.comes_apart or applier.checks_changes:
         return False
     applier.flush()
     try:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.apply.batches.bulk_tables import BulkTables
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
@@ -79,6 +80,7 @@ class ParallelSessions:
         relations: makes the map of relations of a session.
         failed: is told why there is no session.
         tables: says of which tables changes are applied.
+        conflicts: how sessions look for them.
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class ParallelSessions:
         relations: Callable[[TargetConnection, TargetFacts], RelationMap],
         failed: Failed,
         tables: AppliedTables,
+        conflicts: ConflictSetup,
     ) -> None:
-        self._relations, self._tables = relations, tables
+        self._relations, self._tables, self._conflicts = relations, tables, conflicts
         self._request, self._main, self._origin, self._positions = request, main, origin, positions
         self._failed, self._is_refused = failed, False
         self._free: list[ParallelSession] = []
@@ -210,18 +213,21 @@ class ParallelSessions:
         name = f"headwater apply {request.subscription} parallel {number}"
         connection, facts = open_target(request.target, name, request.synchronous_commit)
         try:
-            self._set_up(connection, number)
+            origin = self._set_up(connection, number)
+            relations = self._relations(connection, facts)
+            conflicts = self._conflicts.begin(connection, facts, origin, relations)
         except BaseException:
             connection.close()
             raise
         connection.ends = self._main.ends
-        relations = self._relations(connection, facts)
-        applier = SerialApplier(connection, relations, self._origin, self._positions, tables=self._tables)
+        applier = SerialApplier(connection, relations, self._origin, self._positions, conflicts, self._tables)
         bulk = BulkTables(connection, relations, self._tables, applier.flush) if self._request.folds else None
         return ParallelSession(number, connection, applier, bulk, lease)
 
-    def _set_up(self, connection: TargetConnection, number: int) -> None:
-        use_origin(connection, ensure_origin(connection, parallel_origin_name(self._request.subscription, number)))
+    def _set_up(self, connection: TargetConnection, number: int) -> Origin:
+        origin = ensure_origin(connection, parallel_origin_name(self._request.subscription, number))
+        use_origin(connection, origin)
         # Not all systems can look whether the client is there still.
         with suppress(ServerError):
             connection.rows("SELECT pg_catalog.set_config('client_connection_check_interval', '1s', false)")
+        return origin

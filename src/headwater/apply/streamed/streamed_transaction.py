@@ -15,7 +15,7 @@ from headwater.apply.batches.batch import Messages, runs_in_block
 from headwater.apply.batches.batch_applier import FEW_CHANGES, MOST_CHANGES
 from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
-from headwater.apply.serial.remote_transaction import RemoteTransaction
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.spool import Spool
@@ -143,7 +143,7 @@ class StreamedTransaction:
             ahead.prepare(message)
             self._announce()
         else:
-            self._replay(message.prepare_lsn, message.time)
+            self._replay(message.prepare_lsn, None)
             self._serial.prepare(message.xid, message.end_lsn, message.time, "STREAM PREPARE")
         self._spool.close()
 
@@ -159,7 +159,7 @@ class StreamedTransaction:
         assert ahead is not None
         ahead.abandon()
 
-    def _replay(self, finish_lsn: int, time: int) -> None:
+    def _replay(self, finish_lsn: int, time: int | None) -> None:
         self._serial.begin(RemoteTransaction(self.xid, finish_lsn, time))
         for piece in self._spool.pieces():
             for _, run, plain in runs_in_block(Messages.parse(piece), FEW_CHANGES, MOST_CHANGES):

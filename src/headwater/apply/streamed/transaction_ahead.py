@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from headwater.apply.batches.batch import Messages
 from headwater.apply.incoming.messages import Change, Message, StreamCommit, StreamPrepare, read_message
-from headwater.apply.serial.remote_transaction import RemoteTransaction
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.streamed.folded_run import apply_folded
 from headwater.apply.streamed.parallel_sessions import ParallelSession, ParallelSessions
 from headwater.errors import TargetError

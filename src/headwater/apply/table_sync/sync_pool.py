@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headwater.apply.conflicts.own_origins import drop_copys_origin
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
-from headwater.apply.progress.origins import drop_origin, list_origins, move_now
+from headwater.apply.progress.origins import list_origins, move_now
 from headwater.apply.progress.pending_statements import ALL_TABLES
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
 from headwater.apply.progress.table_states import TableStates
@@ -58,6 +60,7 @@ class SyncPool:
         request: what is asked for.
         failed: is told of errors after which a table is tried again.
         say: is told of tables that are ready.
+        conflicts: how workers look for them.
 
     Attributes:
         states: of the tables.
@@ -65,8 +68,13 @@ class SyncPool:
     """
 
     def __init__(
-        self, request: ApplyRequest, failed: Callable[[HeadwaterError], None], say: Callable[[str], None]
+        self,
+        request: ApplyRequest,
+        failed: Callable[[HeadwaterError], None],
+        say: Callable[[str], None],
+        conflicts: ConflictSetup,
     ) -> None:
+        self._conflicts = conflicts
         self._request, self._failed, self._say = request, failed, say
         self.states = TableStates()
         self.error: HeadwaterError | None = None
@@ -175,7 +183,7 @@ class SyncPool:
         lease = self._request.limits.copy()
         if lease is None:
             return
-        worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending)
+        worker = SyncWorker(self._request, self._subscription, self.states, table.oid, self._ending, self._conflicts)
         thread = threading.Thread(target=self._run, args=(worker, table, lease), name=f"sync {table.name}", daemon=True)
         self._attempts[table.oid] = _Attempt(thread, now)
         thread.start()
@@ -188,6 +196,7 @@ class SyncPool:
         except HeadwaterError as error:
             if not self._ending.is_set():
                 self.error = error
+                self._conflicts.count_error(error, is_of_sync=True)
                 self._failed(error)
         except Exception as error:  # a thread's end must not go unnoticed
             self.error = HeadwaterError(f'copying the table "{table.namespace}.{table.name}" failed: {error!r}')
@@ -227,4 +236,4 @@ class SyncPool:
                     drop_slot(source, name)
         for name in list_origins(connection, prefix):
             if not name.startswith(used):  # ranges have origins of their own, whose names go on
-                drop_origin(connection, name)
+                drop_copys_origin(connection, subscription.name, name)

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from headwater.apply.conflicts.own_origins import drop_copys_origin
+from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.feeds import Feed
 from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
@@ -26,7 +28,6 @@ from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import (
     Origin,
-    drop_origin,
     ensure_origin,
     leave_origin,
     list_origins,
@@ -73,14 +74,22 @@ class SyncWorker:
         request: what is asked for; subscription: it; states: shared with the main worker.
         oid: the table's, on the target.
         ending: set when it is to end.
+        conflicts: how they are looked for.
 
     Attributes:
         is_settled: the threads know the state that the target has.
     """
 
     def __init__(
-        self, request: ApplyRequest, subscription: Subscription, states: TableStates, oid: int, ending: threading.Event
+        self,
+        request: ApplyRequest,
+        subscription: Subscription,
+        states: TableStates,
+        oid: int,
+        ending: threading.Event,
+        conflicts: ConflictSetup,
     ) -> None:
+        self._conflicts = conflicts
         self._request, self._subscription, self._states = request, subscription, states
         self._oid, self._ending = oid, ending
         self._name = subscription.sync_name(oid)
@@ -250,7 +259,8 @@ class SyncWorker:
             relations = RelationMap(connection, facts)
             only = OnlyTable(self._oid)
             definitions = self._definitions(connection, only)
-            applier = SerialApplier(connection, relations, origin, positions, tables=only, definitions=definitions)
+            conflicts = self._conflicts.begin(connection, facts, origin, relations)
+            applier = SerialApplier(connection, relations, origin, positions, conflicts, only, definitions)
             return self._follow(feed, applier, positions)
 
     def _definitions(self, connection: TargetConnection, only: OnlyTable) -> DefinitionChanges | None:
@@ -284,7 +294,7 @@ class SyncWorker:
         with open_source(self._request) as source:
             drop_slot(source, self._name)
         for name in list_origins(connection, self._name):
-            drop_origin(connection, name)
+            drop_copys_origin(connection, self._subscription.name, name)
 
     def _about(self) -> str:
         return f'copying rows of a table for replication origin "{self._name}"'

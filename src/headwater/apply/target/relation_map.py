@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.apply.target.connection import TargetConnection
-from headwater.apply.target.relations import MappedRelation, map_relation
+from headwater.apply.target.relations import MappedRelation, OriginCheck, map_relation
 from headwater.apply.target.session import TargetFacts
 from headwater.apply.target.statements import guard
 from headwater.errors import DecodingError, TargetError
+from headwater.pg.version import VERSIONS, Version
 from headwater.remote_slots.announced_relations import SentRelation
 
 DIVISION_BY_ZERO = "22012"
@@ -37,14 +38,21 @@ class RelationMap:
 
     Attributes:
         times_mapped: how often a relation was mapped so far.
+        origins: tells of a table, as ``schema.table``, how rows of others are noticed in it.
     """
 
     def __init__(self, connection: TargetConnection, facts: TargetFacts, *, run_as_owner: bool = True) -> None:
         self._connection, self._facts, self._run_as_owner = connection, facts, run_as_owner
+        self.origins: Callable[[str], OriginCheck | None] = lambda _: None
         self._sent: dict[int, SentRelation] = {}
         self._named: dict[tuple[str, str], set[int]] = {}
         self._mapped: dict[int, MappedRelation] = {}
         self.times_mapped = 0
+
+    @property
+    def server(self) -> Version:
+        """The target's version."""
+        return VERSIONS[self._facts.major]
 
     def announce(self, sent: SentRelation) -> None:
         """Note what a relation is from here on."""
@@ -89,8 +97,10 @@ class RelationMap:
             if oid not in self._sent:
                 raise DecodingError(f"no relation map entry for remote relation ID {oid}")
             try:
+                sent = self._sent[oid]
+                origins = self.origins(f"{sent.namespace}.{sent.name}")
                 mapped = self._mapped[oid] = map_relation(
-                    self._connection, self._facts, self._sent[oid], run_as_owner=self._run_as_owner
+                    self._connection, self._facts, sent, run_as_owner=self._run_as_owner, origins=origins
                 )
                 self.times_mapped += 1
             except TargetError as error:

@@ -40,6 +40,19 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
+class OriginCheck:
+    """A way to notice rows that somebody else has written.
+
+    Attributes:
+        differs: the condition that their commit ``s`` meets.
+        is_returned: updates and deletes return such rows as they were; otherwise they are looked at before.
+    """
+
+    differs: str
+    is_returned: bool
+
+
+@dataclass(frozen=True)
 class MappedRelation:
     """A relation of the source, and the table of the target for it.
 
@@ -56,6 +69,7 @@ class MappedRelation:
         lengths: of columns whose values may be too long here.
         leaves: partitions that each change has to be routed to, as they differ; empty if they do not.
         within: condition that limits statements to one of them, empty for none.
+        origins: how rows that somebody else has written are noticed; None if they are not.
         plans: statements that were made so far, by what they depend on.
     """
 
@@ -74,17 +88,29 @@ class MappedRelation:
     lengths: tuple[Length, ...] = ()
     leaves: tuple[LeafTable, ...] = ()
     within: str = ""
+    origins: OriginCheck | None = None
     plans: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def returned_if(self) -> str | None:
+        """The condition on which updates and deletes return the row before; None if they do not."""
+        return self.origins.differs if self.origins is not None and self.origins.is_returned else None
 
 
 def map_relation(
-    connection: TargetConnection, facts: TargetFacts, sent: SentRelation, *, run_as_owner: bool = True
+    connection: TargetConnection,
+    facts: TargetFacts,
+    sent: SentRelation,
+    *,
+    run_as_owner: bool = True,
+    origins: OriginCheck | None = None,
 ) -> MappedRelation:
     """Map a relation to the target's table of its name.
 
     Args:
         connection: the target's; facts: of it; sent: the relation.
         run_as_owner: changes are applied as the session's role, rather than as the table's owner.
+        origins: see :class:`MappedRelation`.
 
     Raises:
         TargetError: there is none that would do.
@@ -116,6 +142,7 @@ def map_relation(
         routing=_routing(connection, sent, table, is_needed=is_odd),
         leaves=tuple(leaves) if is_odd else (),
         lengths=lengths_of(connection, table.oid, sent),
+        origins=origins,
     )
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from headwater.apply.incoming.messages import BINARY, NULL, UNCHANGED, SentTuple
 from headwater.apply.target.connection import Bound, Statement
 from headwater.apply.target.lengths import check
+from headwater.apply.target.local_rows import record_if, record_of
 from headwater.apply.target.lookup import Lookup, NoLookup
 from headwater.apply.target.relations import PARTITIONED, MappedRelation
 from headwater.errors import TargetError
@@ -134,6 +135,23 @@ def probe(mapped: MappedRelation, search: SentTuple) -> Bound:
     statement = Statement(sql, tuple(mapped.types[at] for at in chosen))
     formats = tuple(int(search.kinds[at] == BINARY) for at in chosen)
     return Bound(statement, tuple(search.values[at] for at in chosen), formats)
+
+
+def find(mapped: MappedRelation, search: SentTuple, *, has_times: bool, differs: str | None = None) -> Bound:
+    """Return the statement that locks the row that is looked up, and returns it with who has written it.
+
+    Args:
+        mapped: the table; search: what is looked for; has_times: the server tracks commit times.
+        differs: condition on its commit ``s``: otherwise a NULL is returned; None for no condition.
+
+    Raises:
+        TargetError: see :func:`delete`.
+    """
+    key = ("find", search.kinds, has_times, differs)
+    plan = mapped.plans.get(key)
+    if plan is None:
+        plan = mapped.plans[key] = _find_plan(mapped, _lookup(mapped), search, has_times, differs)
+    return Bound(plan.statement, plan.keys(search.values), plan.formats)
 
 
 def truncate(relations: Sequence[MappedRelation], restart_seqs: bool) -> Bound:
@@ -265,6 +283,7 @@ def _update_plan(
         sql = _moving(mapped, lookup, where, texts, {at: (names[at], numbers[at]) for at in sets}, moved)
     else:
         sql = _updating(mapped, lookup, where, texts)
+        sql += _returning(mapped) if texts else ""
     types = tuple(mapped.types[at] for at in [*sets, *keys])
     formats = _formats(bytes([*(new.kinds[at] for at in sets), *(search.kinds[at] for at in keys)]))
     return _Plan(Statement(sql, types), formats, _getter(sets), _getter(keys), (*sets, *keys))
@@ -275,8 +294,21 @@ def _delete_plan(mapped: MappedRelation, lookup: Lookup, old: SentTuple) -> _Pla
     has_value = _has_value(old)
     keys = lookup.parameters(has_value)
     where = _within(mapped, lookup.where(has_value, 1))
-    sql = f"DELETE FROM {_own(mapped)} AS target {_row(mapped, lookup, where, 'USING')}"
+    sql = f"DELETE FROM {_own(mapped)} AS target {_row(mapped, lookup, where, 'USING')}{_returning(mapped)}"
     formats = _formats(bytes(old.kinds[at] for at in keys))
+    return _Plan(Statement(sql, tuple(mapped.types[at] for at in keys)), formats, _none, _getter(keys), tuple(keys))
+
+
+def _find_plan(
+    mapped: MappedRelation, lookup: Lookup, search: SentTuple, has_times: bool, differs: str | None
+) -> _Plan:
+    _checked(mapped, search)
+    has_value = _has_value(search)
+    keys = lookup.parameters(has_value)
+    record = record_of("target", has_times=has_times) if differs is None else record_if("target", differs)
+    where = _within(mapped, lookup.where(has_value, 1))
+    sql = f"SELECT {record} FROM {_own(mapped)} AS target WHERE {where} LIMIT 1 FOR UPDATE"
+    formats = _formats(bytes(search.kinds[at] for at in keys))
     return _Plan(Statement(sql, tuple(mapped.types[at] for at in keys)), formats, _none, _getter(keys), tuple(keys))
 
 
@@ -301,9 +333,15 @@ def _updating(mapped: MappedRelation, lookup: Lookup, where: str, texts: Sequenc
     if texts:
         return f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} {row}"
     # Nothing is sent that could be set: the row is locked, and counted.
+    looked_at = "1" if mapped.returned_if is None or also else record_if("target", mapped.returned_if)
     if lookup.is_key or mapped.kind != PARTITIONED:
-        return f"SELECT 1 FROM {_own(mapped)} AS target {row} FOR UPDATE"
-    return f"SELECT 1 FROM {_own(mapped)} AS target WHERE {where}{also} LIMIT 1 FOR UPDATE"
+        return f"SELECT {looked_at} FROM {_own(mapped)} AS target {row} FOR UPDATE"
+    return f"SELECT {looked_at} FROM {_own(mapped)} AS target WHERE {where}{also} LIMIT 1 FOR UPDATE"
+
+
+def _returning(mapped: MappedRelation) -> str:
+    """Write what an update or delete returns of the row before, if somebody else has written that."""
+    return "" if mapped.returned_if is None else f" RETURNING {record_if('old', mapped.returned_if)}"
 
 
 def _moving(
