@@ -152,6 +152,9 @@ def test_a_target_that_is_down_and_a_launcher_that_is_killed(clean: Pair, tmp_pa
         insert(publisher, 2)
         launching.start()
         wait_until(lambda: all_ids(clean) == [[1, 2], [1, 2], []])
+        before = pids(launching)["s_a"]
+        os.kill(before, signal.SIGTERM)
+        wait_until(lambda: pids(launching).get("s_a", before) != before)
         second = Launching(tmp_path, {}, subscriptions)
         second.start()
         assert second.process.wait() == 2

@@ -16,9 +16,9 @@ FAILED = "failed"
 
 
 class End(StrEnum):
-    """The end of a run: all is applied, or it was told to end; or what the target says."""
+    """The end of a run: all is applied that was asked for; it was told to end; or what the target says."""
 
-    DONE, DISABLED, REMOVED = "done", "disabled", "removed"
+    DONE, STOPPED, DISABLED, REMOVED = "done", "stopped", "disabled", "removed"
 
 
 @dataclass(frozen=True)

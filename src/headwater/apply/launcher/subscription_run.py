@@ -82,7 +82,7 @@ class SubscriptionRun:
             self._worker.run()
             if not self._is_restarting:
                 break
-        return self._end
+        return End.STOPPED if self._end == End.DONE and self._is_ending else self._end
 
     def _failed(self, error: HeadwaterError) -> None:
         self._worker.counts.failed(error)
