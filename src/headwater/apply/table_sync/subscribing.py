@@ -170,8 +170,8 @@ def _refreshed(
 ) -> tuple[int, Names, Names]:
     """Return as of where publications are looked at, which tables they have, and which tables have left them.
 
-    Where DDL is applied, tables come and go in the stream. So they are looked at as of where that is, and one that does
-    not exist, there or at the end of the log, has not left by itself.
+    Where DDL is applied, tables come and go in the stream: they are looked at as of where that is. A table that does
+    not exist there, or at the end of the log, is left to the stream.
     """
     own = {(table.namespace, table.name) for table in present}
     if request.definitions.ddl != "apply" or not isinstance(source, WalPublisher):
