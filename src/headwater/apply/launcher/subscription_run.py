@@ -14,10 +14,12 @@ from collections.abc import Callable
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.launcher.reports import End
 from headwater.apply.launcher.run_status import Json, added, status_of
+from headwater.apply.progress.run_states import read_run_state
 from headwater.apply.progress.standing import Parameters, Standing, read_standing
+from headwater.apply.refused.run_control import disabled
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.worker import WAIT_SECONDS, ApplyWorker, Log, Say
-from headwater.errors import HeadwaterError, ServerError
+from headwater.errors import HeadwaterError, ServerError, UsageError
 
 LOOK_SECONDS = 1.0
 """How often the target is asked."""
@@ -30,6 +32,9 @@ class SubscriptionRun:
         request_of: makes the request of the parameters that were set.
         failed: is told of an error after which it tries again.
         say: is told of slots, tables, and why it ends, in the server's words.
+
+    Attributes:
+        refusal: the error that it was disabled from the beginning.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class SubscriptionRun:
         self._request_of, self._say = request_of, say
         self._request = request_of(())
         self._log = failed
+        self.refusal: UsageError | None = None
         self._totals: Json = {}
         self._is_ending = self._has_stood = self._is_restarting = False
         self._standing, self._end = Standing(), End.DONE
@@ -93,11 +99,13 @@ class SubscriptionRun:
         with TargetConnection(self._request.target, f"headwater apply {self.name} begins") as connection:
             connection.ends = lambda: self._is_ending
             self._standing = read_standing(connection, self.name)
+            state = read_run_state(connection, self.name)
         self._has_stood = self._standing.is_there
         self._is_restarting = False
         may_enable = is_first and self._request.refusals.enables
         if not self._standing.is_enabled and not may_enable:
             self._end = End.DISABLED
+            self.refusal = disabled(self.name, state) if is_first else None
             why = "the subscription was disabled during startup" if is_first else "the subscription was disabled"
             self._say(f'logical replication worker for subscription "{self.name}" will not start because {why}')
             return

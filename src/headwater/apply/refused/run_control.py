@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install
-from headwater.apply.progress.run_states import Failure, disable, enable, read_run_state, set_skip
+from headwater.apply.progress.run_states import Failure, RunState, disable, enable, read_run_state, set_skip
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
@@ -43,7 +43,7 @@ class RunControl:
             enable(connection, name)
             self._say(f'subscription "{name}" has been enabled')
         elif not state.is_enabled:
-            raise UsageError(_disabled(name, state.failure), hint=_hint(state.failure))
+            raise disabled(name, state)
 
     def skipping(self, connection: TargetConnection, reached: int) -> Skipping:
         """Return what is to be skipped; what is asked for is set once a run.
@@ -76,6 +76,11 @@ class RunControl:
             install(connection)
             disable(connection, request.subscription, Failure.of(error))
         self._say(f'subscription "{request.subscription}" has been disabled because of an error')
+
+
+def disabled(name: str, state: RunState) -> UsageError:
+    """Return the error that a subscription is disabled, with what has disabled it, and what to do."""
+    return UsageError(_disabled(name, state.failure), hint=_hint(state.failure))
 
 
 def _disabled(name: str, failure: Failure | None) -> str:

@@ -7,8 +7,8 @@ statements on the target, in the same transaction as the rows; or an error that 
   whatever table they are for, as a table may come that needs them. What is there already is left as it is.
 - ``hold``: a table whose columns have changed is held unless the target's has these columns already.
 
-Rows that the source has computed when it changed a table (another type, a default that is no constant) are not in the
-log as changes. Where the target has rows, they are removed, and the table is copied anew from behind the transaction.
+Rows that the source has computed as it changed a table are not in the log as changes: another type, a default that is
+no constant. Where the target has rows, they are removed, and the table is copied anew from behind the transaction.
 
 Invariants: a change of a table is applied by whoever applies the changes of its rows. What cannot be applied is an
 error, and nothing of its transaction stays.

@@ -80,7 +80,7 @@ Missing = Callable[[MappedRelation, Update | Delete], None]
 
 
 class Definitions(Protocol):
-    """What is done about DDL."""
+    """A rule for DDL that comes."""
 
     def is_due(self, change: DefinitionChange, finish_lsn: int) -> bool:
         """Tell whether anything is to be done about a change, of a transaction that ends there."""

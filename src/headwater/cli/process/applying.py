@@ -51,7 +51,7 @@ def run_alone(request_of: RequestOf, http: str | None) -> None:
         request_of: makes the request of parameters that were set; http: where the status is shown, None for nowhere.
 
     Raises:
-        HeadwaterError: it fails, and that is not tried again.
+        HeadwaterError: it fails, and that is not tried again; or it is disabled.
     """
     from headwater.apply.launcher.subscription_run import SubscriptionRun
 
@@ -64,6 +64,8 @@ def run_alone(request_of: RequestOf, http: str | None) -> None:
 
             server.shown = Shown(lambda: status_json(look()), ApplyMetrics(look))
         run.run()
+    if run.refusal is not None:
+        raise run.refusal
 
 
 def launched_run() -> LaunchedRun | None:
