@@ -252,4 +252,4 @@ def test_a_large_transaction_is_folded_in_runs(pair: Pair, missing: bool) -> Non
     # Each run is behind a savepoint, of which its rows have the number.
     assert pair.run(OURS, "SELECT count(DISTINCT xmin::text) > 2 FROM s.more") == [(True,)]
     text = 'conflict detected on relation "s.t": conflict=update_missing'
-    assert [line for line in lines if "conflict" in line] == [text] * missing
+    assert [line.startswith(text) for line in lines if "conflict" in line] == [True] * missing

@@ -34,7 +34,8 @@ from headwater.apply.progress.run_states import read_run_state
 from headwater.apply.progress.subscriptions import State, read_subscription, read_tables
 from headwater.apply.refused.dead_letters import paused_tables
 from headwater.apply.refused.skipping import Skipping
-from headwater.apply.serial.serial_applier import UNDO, SerialApplier
+from headwater.apply.serial.checked_applier import UNDO
+from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import parallel_origins
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
@@ -188,12 +189,12 @@ class _TrialApplier(SerialApplier):
         self.refused: Callable[[str, Message | None, TargetError], None] = lambda *_: None
         self.missed: Callable[[str, Message], None] = lambda *_: None
 
-    def change(self, message: Message) -> None:
+    def _take(self, message: Message, size: int) -> None:
         """Apply a change; what is refused is reported, where changes are tried by themselves."""
         if self.is_careful and isinstance(message, Insert | Update | Delete | Truncate):
-            self._try(message)
+            self._try(message, size)
         else:
-            super().change(message)
+            super()._take(message, size)
 
     @property
     def place(self) -> str:
@@ -220,12 +221,12 @@ class _TrialApplier(SerialApplier):
         self._is_open, self._role, self._remote = False, None, None
         self._used.clear()
 
-    def _try(self, message: Insert | Update | Delete | Truncate) -> None:
+    def _try(self, message: Insert | Update | Delete | Truncate, size: int) -> None:
         self._ensure_open()
         role, self._is_guarded = self._role, True
         self._send(_ROW)
         try:
-            super().change(message)
+            super()._take(message, size)
             self._send(_ROW_DONE)
             self.flush()
         except TargetError as error:

@@ -11,15 +11,11 @@ PostgreSQL: worker.c (apply_dispatch and its handlers), 14 to 19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from headwater.apply.conflicts.checked_changes import CheckedChanges
-from headwater.apply.conflicts.conflicts import Conflicts
-from headwater.apply.conflicts.descriptions import AppliedChange, RowChange
 from headwater.apply.incoming.messages import (
     NAMES,
     Begin,
@@ -33,30 +29,21 @@ from headwater.apply.incoming.messages import (
     Prepare,
     Relation,
     RollbackPrepared,
-    SentTuple,
     Truncate,
     Type,
     Update,
     read_message,
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
-from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.progress.origins import Origin, move
-from headwater.apply.progress.positions import FlushPositions
-from headwater.apply.progress.table_states import AllTables, AppliedTables
+from headwater.apply.progress.origins import move
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
-from headwater.apply.refused.set_aside import AppliedAgainError, SetAside, is_of_row, parted
-from headwater.apply.refused.skipping import Skipping
-from headwater.apply.serial.context_words import words_of_context
-from headwater.apply.serial.sent_transactions import Place, SentTransactions, Step
-from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.refused.set_aside import is_of_row, parted
+from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
+from headwater.apply.target.connection import Bound, Outcome, Statement
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
-from headwater.apply.target.refusals import SentChange, changed_meanwhile, in_words_of_worker, name_grant
-from headwater.apply.target.relation_map import MappingChangedError, RelationMap
-from headwater.apply.target.relations import MappedRelation, in_leaf
-from headwater.apply.target.rights import NO_ROLE, become
-from headwater.apply.target.statements import checks, choice, delete, find, guard, insert, truncate, update
+from headwater.apply.target.refusals import changed_meanwhile
+from headwater.apply.target.statements import guard
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
@@ -66,103 +53,12 @@ MOST_STATEMENTS = 2000
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
 _SAVEPOINT, _RELEASE = Bound(Statement("SAVEPOINT headwater_row")), Bound(Statement("RELEASE SAVEPOINT headwater_row"))
-UNDO = "ROLLBACK TO SAVEPOINT headwater_row"
-_BEGIN_RUN, _END_RUN, _UNDO_RUN = (
-    Bound(Statement(f"{command} headwater_run")) for command in ("SAVEPOINT", "RELEASE", "ROLLBACK TO")
-)
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
-_UNIQUE_VIOLATION = "23505"
 
-Missing = Callable[[MappedRelation, Update | Delete], None]
-"""Is told of a row that was not there to be changed."""
-
-
-class Definitions(Protocol):
-    """A rule for DDL that comes."""
-
-    def is_due(self, change: DefinitionChange, finish_lsn: int) -> bool:
-        """Tell whether anything is to be done about a change, of a transaction that ends there."""
-
-    def run(self, change: DefinitionChange, finish_lsn: int) -> None:
-        """Do it, in the transaction that the connection is in."""
-
-    def passes_over(self, name: tuple[str, str], finish_lsn: int) -> bool:
-        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
-
-
-class SerialApplier:
-    """The applier.
-
-    Args:
-        connection: the target's, in a session for applying whose origin is set.
-        relations: the source's relations, and the target's tables for them.
-        origin: the session's.
-        positions: gets what is durable.
-        conflicts: of the session; None if none are looked for.
-        tables: says of which tables changes are applied.
-        definitions: takes the DDL that comes among the changes; None to pass over it.
-        skipping: says which transaction is skipped.
-        aside: says which changes are set aside.
-        missing: is told of rows that are not there, where no conflicts are looked for.
-    """
-
-    def __init__(
-        self,
-        connection: TargetConnection,
-        relations: RelationMap,
-        origin: Origin,
-        positions: FlushPositions,
-        conflicts: Conflicts | None = None,
-        tables: AppliedTables | None = None,
-        definitions: Definitions | None = None,
-        skipping: Skipping | None = None,
-        aside: SetAside | None = None,
-        missing: Missing = lambda *_: None,
-    ) -> None:
-        self._aside = aside or SetAside("", RefusalOptions())
-        self._is_guarded, self._number = False, 0
-        self._refused_in: RemoteTransaction | None = None
-        self._skipping = skipping or Skipping("", 0)
-        self._connection, self._relations, self._origin = connection, relations, origin
-        self._positions, self._conflicts, self._missing = positions, conflicts, missing
-        self._tables, self._definitions = tables or AllTables(), definitions
-        self._remote: RemoteTransaction | None = None
-        self._is_open = False
-        self._used: dict[int, MappedRelation] = {}
-        self._role: str | None = None
-        self._refused: SentChange | None = None
-        self._statements = 0
-        self._sent = SentTransactions()
-        self._failed: Place | None = None
-        self._to_check: Place | None = None
-        self._is_careful = False
-        self._size = 0
-        self._server = relations.server
-
-    @property
-    def checks_changes(self) -> bool:
-        """Whether each change of the transaction is looked at before the next one, as it may meet a conflict."""
-        remote, conflicts = self._remote, self._conflicts
-        if conflicts is None:
-            return False
-        is_known = remote is not None and remote.finish_lsn in conflicts.careful
-        return is_known or self._is_careful or self._is_guarded or self.comes_apart
-
-    @property
-    def comes_apart(self) -> bool:
-        """Whether transactions have to come one by one, as one of them may be skipped."""
-        return self._skipping.is_set or self._aside.comes_apart
-
-    def is_set_aside(self, mapped: MappedRelation) -> bool:
-        """Tell whether a table's changes are kept for later, as it is paused."""
-        return self._aside.is_paused((mapped.namespace, mapped.name))
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether a transaction has begun that has not ended."""
-        return self._remote is not None
+class SerialApplier(CheckedApplier):
+    """The applier; see :class:`headwater.apply.serial.target_transaction.TargetTransaction`."""
 
     def apply(self, data: bytes, lsn: int) -> None:
         """Apply a message of pgoutput.
@@ -180,122 +76,6 @@ class SerialApplier:
         if handler is None:
             raise DecodingError(f"unexpected {NAMES[data[:1]]} message of a slot", lsn=lsn)
         self._take(message, len(data))
-
-    def flush(self) -> None:
-        """Wait until all that was sent is applied.
-
-        Raises:
-            TargetError: something of it is refused.
-            MappingChangedError: it is refused, or was undone, as a table has changed meanwhile.
-            ConnectionLostError: the target is lost.
-        """
-        self._failed = None
-        try:
-            self._settle()
-        except TargetError as error:
-            self._recover(error)
-        else:
-            if self._to_check is not None:
-                self._check_again(self._to_check)
-        self._statements = 0
-        self._report()
-
-    def _settle(self) -> None:
-        """Wait for the results of what was sent, whatever they are."""
-        if self._connection.pending:
-            self._connection.sync()
-        self._connection.drain()
-
-    def _recover(self, error: TargetError) -> None:
-        """Apply again with checks what has met a conflict.
-
-        Raises:
-            TargetError: it is none, or it is one that is an error.
-        """
-        conflicts, failed = self._conflicts, self._failed
-        is_conflict = conflicts is not None and failed is not None and error.sqlstate == _UNIQUE_VIOLATION
-        if self._is_guarded or not is_conflict or conflicts is None or not conflicts.resends:
-            raise self._refused_with(error) from None
-        assert failed is not None
-        self._check_again(self._to_check or failed)
-
-    def _check_again(self, place: Place) -> None:
-        """Roll back, and apply again, with checks from a step on.
-
-        Raises:
-            TargetError: the target refuses something, or a conflict is an error.
-            CheckedAnewError: the source has to send it again.
-        """
-        conflicts, remote, number = self._conflicts, self._remote, self._number
-        assert conflicts is not None
-        self._to_check, sent = None, self._sent.clear()
-        self._undo()
-        conflicts.forget([place.transaction.remote, *(transaction.remote for transaction in sent)])
-        self._report()
-        if self._relations.has_changed():
-            raise MappingChangedError("a table has changed meanwhile", sqlstate="55000")
-        if place.transaction not in sent or not all(transaction.is_whole for transaction in sent):
-            raise conflicts.checked_anew(place.transaction.remote)
-        for transaction in sent[sent.index(place.transaction) :]:
-            self._begins(transaction.remote)
-            for at, step in enumerate(transaction.steps):
-                self._is_careful = transaction is place.transaction and at >= place.number
-                self._repeat(step)
-            # Up to its end, as what is applied with checks cannot be sent again without.
-            if transaction.end is not None:
-                transaction.end()
-                self._is_careful = False
-        self._remote, self._number = remote, number
-
-    def _undo(self) -> None:
-        self._connection.send(_ROLLBACK)
-        self._settle()
-        self._is_open, self._role = False, None
-        self._used.clear()
-
-    def _report(self) -> None:
-        """Tell of the conflicts that were met.
-
-        Raises:
-            TargetError: the target refuses what would have been stored.
-        """
-        if self._conflicts is None:
-            return
-        try:
-            self._conflicts.report()
-        except TargetError as error:
-            raise self._judged(error) from None
-        if not self._is_open:
-            self._conflicts.log.write_down(self._connection)
-
-    def _refused_with(self, error: TargetError) -> TargetError:
-        """Return an error in the apply worker's words; what was met before it is told of, as all is rolled back.
-
-        One that is behind a savepoint of its own ends nothing.
-        """
-        judged = self._judged(error)
-        if not self._is_guarded and self._conflicts is not None:
-            self._is_open = False
-            self._report()
-        return judged
-
-    def _judged(self, error: TargetError) -> TargetError:
-        """Return the error of what was refused, in the apply worker's words; its transaction is rolled back."""
-        if self._refused is not None:
-            in_words_of_worker(self._connection, error, self._refused, UNDO if self._is_guarded else "ROLLBACK")
-        if self._is_guarded:
-            return error
-        name_grant(error)
-        sent, remote = self._refused, self._refused_in
-        judged = changed_meanwhile(self._connection, self._relations, error)
-        if judged is error and sent is not None and remote is not None:
-            name = (sent.mapped.namespace, sent.mapped.name)
-            if self._aside.applies_again(name, remote.finish_lsn, error):
-                return AppliedAgainError(error.message, sqlstate=error.sqlstate, context=error.context)
-        return judged
-
-    def _has_refused_row(self) -> bool:
-        return self._refused is not None
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
@@ -340,10 +120,6 @@ class SerialApplier:
             self._carefully(message)
         else:
             _HANDLERS[type(message)](self, message)
-
-    def _name(self, oid: int) -> tuple[str, str]:
-        sent = self._relations.sent(oid)
-        return ("", "") if sent is None else (sent.namespace, sent.name)
 
     def _put_aside(
         self, oid: int, message: Insert | Update | Delete | Truncate, error: TargetError | None = None
@@ -397,48 +173,6 @@ class SerialApplier:
         # A savepoint brings the role back that was the session's.
         self._as(None)
         self._connection.send(Bound(Statement(sql)), None, self._about(kind), prepares=False)
-
-    def open_tables(self, oids: Iterable[int]) -> None:
-        """Map relations that changes of the transaction are about, which begins with them; the role is the session's.
-
-        Raises:
-            TargetError, DecodingError, ConnectionLostError: see :meth:`apply`.
-        """
-        for oid in oids:
-            self._opened(oid, "INSERT")
-        self._as(None)
-
-    def attempt(self, send: Callable[[TargetConnection], bool]) -> bool:
-        """Let something send statements of the transaction's behind a savepoint; false if it failed, and is undone.
-
-        All that was sent before has been applied then.
-
-        Raises:
-            TargetError: something that was sent before is refused.
-            ConnectionLostError: the target is lost.
-        """
-        self._ensure_open()
-        self._as(None)
-        self.flush()
-        self._connection.send(_BEGIN_RUN)
-        try:
-            is_done = send(self._connection)
-        except TargetError:
-            is_done = False
-            with suppress(TargetError):
-                self._settle()
-        for command in (_END_RUN,) if is_done else (_UNDO_RUN, _END_RUN):
-            self._connection.send(command)
-        self._settle()
-        if is_done:
-            self._lose()
-        return is_done
-
-    def _lose(self) -> None:
-        """Note that the transaction cannot be sent again from here: what was done now is not kept."""
-        remote = self._required()
-        if remote.finish_lsn is not None:
-            self._sent.lose(remote)
 
     def commit(self, end_lsn: int, time: int, kind: str = "COMMIT") -> None:
         """Commit the transaction, if it has changed anything.
@@ -591,149 +325,6 @@ class SerialApplier:
     def _delete(self, message: Delete) -> None:
         self._row(message, "DELETE")
 
-    def _row(self, message: RowChange, kind: str) -> None:
-        if (root := self._opened(message.oid, kind)) is None:
-            return
-        mapped = self._routed(root, message, kind) if root.leaves else root
-        self._change_row(root, mapped, message, kind)
-
-    def _routed(self, root: MappedRelation, message: RowChange, kind: str) -> MappedRelation:
-        """Return the table as a change is made in it: limited to the partition that the row that is looked up is in."""
-        if isinstance(message, Insert):
-            self._leaf(root, message.new, kind)
-            return root
-        mapped = self._leaf(root, _search_of(message), kind)
-        if isinstance(message, Update):
-            self._may_move(root, message.new)
-        return mapped
-
-    def _repeat(self, step: Step) -> None:
-        if callable(step):
-            step()
-            return
-        root, mapped, message, kind = step
-        self._use(root, message.oid)
-        self._change_row(root, mapped, message, kind)
-
-    def _change_row(self, root: MappedRelation, mapped: MappedRelation, message: RowChange, kind: str) -> None:
-        """Send a change of a row.
-
-        Args:
-            root: the table; mapped: the same, limited to a partition where that is needed.
-            message: the change; kind: of the message.
-        """
-        try:
-            bound = _bound(mapped, message)
-        except TargetError as error:
-            # What was sent before may have failed: that came first.
-            self.flush()
-            error.context = self._about(kind, mapped)()
-            raise
-        if not isinstance(message, Insert):
-            self._check(root, _search_of(message), kind)
-        remote, conflicts = self._required(), self._conflicts
-        self._as(mapped.role)
-        row = message.old if isinstance(message, Delete) else message.new
-        sent = SentChange(mapped, bound, row)
-        if conflicts is None:
-            take = None if isinstance(message, Insert) else partial(self._note, mapped=mapped, message=message)
-            self._send(bound, take, self._about(kind, mapped, sent))
-        elif self.checks_changes:
-            about = self._about(kind, mapped, sent, Place.lost(remote))
-            self._check_row(conflicts, AppliedChange(mapped, message, remote, about))
-        else:
-            place = self._keep((root, mapped, message, kind))
-            about = self._about(kind, mapped, sent, place)
-            if isinstance(message, Insert):
-                self._send(bound, None, about)
-            else:
-                self._send_looked_at(conflicts, AppliedChange(mapped, message, remote, about), bound, place)
-
-    def _send_looked_at(self, conflicts: Conflicts, change: AppliedChange, bound: Bound, place: Place) -> None:
-        """Send a change, and look at its result once that comes."""
-
-        def look(outcome: Outcome) -> None:
-            # Of most rows there is nothing to be seen.
-            rows = outcome.rows
-            if outcome.count and (not rows or rows[0][0] is None):
-                return
-            if conflicts.met(outcome, change) and self._to_check is None:
-                self._to_check = place
-
-        origins = change.mapped.origins
-        if origins is not None and not origins.is_returned:
-            assert change.search is not None
-            before = find(change.mapped, change.search, has_times=True, differs=origins.differs)
-            self._send(before, lambda outcome: look(outcome) if outcome.count else None, change.about)
-        self._send(bound, look, change.about)
-
-    def _check_row(self, conflicts: Conflicts, change: AppliedChange) -> None:
-        """Apply a change with checks."""
-        try:
-            self._settle()
-            if self._to_check is not None:
-                raise conflicts.checked_anew(change.remote)
-            CheckedChanges(conflicts).apply(change)
-        except TargetError as error:
-            raise self._refused_with(error) from None
-
-    def _keep(self, step: Step) -> Place:
-        """Keep a step, so that it can be sent again."""
-        remote, conflicts = self._required(), self._conflicts
-        if remote.finish_lsn is None or conflicts is None or not conflicts.resends:
-            return Place.lost(remote)
-        return self._sent.add(remote, step, self._size)
-
-    def _check(self, mapped: MappedRelation, search: SentTuple, kind: str) -> None:
-        """Send what has to hold of the row that is looked up, whether it is there or not."""
-        if mapped.lengths or mapped.routing is not None:
-            for check in checks(mapped, search):
-                self._as(mapped.role)
-                self._send(check, about=self._about(kind, mapped, SentChange(mapped, check, search, is_check=True)))
-
-    def _leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> MappedRelation:
-        """Return a table limited to the partition that a row belongs to; the table itself where it belongs to none."""
-        number = self._number_of_leaf(mapped, row, kind)
-        try:
-            return mapped if number is None else in_leaf(mapped, number)
-        except TargetError as error:
-            error.context = self._about(kind, mapped)()
-            raise
-
-    def _may_move(self, mapped: MappedRelation, new: SentTuple) -> None:
-        """See that a row does not come to a foreign table that would take it."""
-        number = self._number_of_leaf(mapped, new, "UPDATE")
-        if number is not None and mapped.leaves[number].leaf.takes_inserts:
-            self._leaf(mapped, new, "UPDATE")
-
-    def _number_of_leaf(self, mapped: MappedRelation, row: SentTuple, kind: str) -> int | None:
-        if (bound := choice(mapped, row)) is None:
-            return None
-        numbers: list[str | None] = []
-        self._as(mapped.role)
-        about = self._about(kind, mapped, SentChange(mapped, bound, row, is_check=True))
-        self._send(bound, lambda outcome: numbers.append(outcome.rows[0][0]), about)
-        self.flush()
-        return None if numbers[0] is None else int(numbers[0])
-
-    def _note(self, outcome: Outcome, mapped: MappedRelation, message: Update | Delete) -> None:
-        if not outcome.count:
-            self._missing(mapped, message)
-
-    def _truncate(self, message: Truncate) -> None:
-        mapped = [(oid, table) for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
-        if mapped:
-            self._empty(mapped, message.restart_seqs)
-
-    def _empty(self, tables: list[tuple[int, MappedRelation]], restart_seqs: bool) -> None:
-        for oid, table in tables:
-            self._use(table, oid)
-        self._keep(partial(self._empty, tables, restart_seqs))
-        # Of several owners' tables the session's role empties all, together.
-        roles = {table.role for _, table in tables}
-        self._as(roles.pop() if len(roles) == 1 else None)
-        self._send(truncate([table for _, table in tables], restart_seqs), about=self._about("TRUNCATE"))
-
     def _logical_message(self, message: LogicalMessage) -> None:
         """Pass over a message, as the apply worker does, unless it is DDL that is to be applied."""
         if self._definitions is None or message.prefix != PREFIX or not message.transactional:
@@ -761,106 +352,12 @@ class SerialApplier:
         if self._remote is None or self._is_open:
             raise DecodingError("ORIGIN message sent out of order", lsn=message.lsn)
 
-    def _opened(self, oid: int, kind: str) -> MappedRelation | None:
-        """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
-        remote = self._required()
-        if self._skipping.is_skipping:
-            return None
-        mapped = self._used.get(oid)
-        if mapped is None:
-            if not self._relations.is_mapped(oid):
-                self.flush()
-            try:
-                mapped = self._relations.mapped(oid, self._about(kind))
-            except TargetError:
-                if self._passes_over(oid, remote):
-                    return None
-                raise
-            if not self._is_applied(mapped, remote):
-                return None
-            self._use(mapped, oid)
-        return mapped
-
-    def _use(self, mapped: MappedRelation, oid: int) -> None:
-        self._ensure_open()
-        self._used[oid] = mapped
-
-    def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
-        """Tell whether another worker has yet to change a table before it fits what comes here."""
-        sent = self._relations.sent(oid)
-        if self._definitions is None or sent is None or remote.finish_lsn is None:
-            return False
-        return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
-
-    def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
-        if remote.finish_lsn is not None:
-            return self._tables.applies(mapped.oid, remote.finish_lsn)
-        if not self._tables.is_ready(mapped.oid):
-            raise TargetError("a transaction that runs is applied only where all tables are ready", sqlstate="55000")
-        return True
-
-    def _as(self, role: str | None) -> None:
-        """Make a role that of what is sent from here on in the transaction."""
-        if role != self._role:
-            self._send(NO_ROLE if role is None else become(role))
-            self._role = role
-
-    def _required(self) -> RemoteTransaction:
-        if self._remote is None:
-            raise DecodingError("a change is sent outside of a transaction")
-        return self._remote
-
-    def _ensure_open(self) -> None:
-        if not self._is_open:
-            self._send(_BEGIN)
-            self._is_open = True
-
-    def _send(
-        self, bound: Bound, take: Callable[[Outcome], None] | None = None, about: Callable[[], str] | None = None
-    ) -> None:
-        self._statements += 1
-        self._connection.send(bound, take, about)
-
-    def _about(
-        self,
-        kind: str,
-        mapped: MappedRelation | None = None,
-        sent: SentChange | None = None,
-        place: Place | None = None,
-    ) -> Callable[[], str]:
-        remote, origin, server = self._remote, self._origin, self._server
-
-        def text() -> str:
-            self._failed, self._refused, self._refused_in = place, sent, remote
-            return words_of_context(origin.name, kind, mapped, remote, server)
-
-        return text
-
 
 def _size_of(message: Message) -> int:
     """Return how many bytes the values of a message have, about."""
     if not isinstance(message, Insert | Update):
         return 0
     return sum(map(len, filter(None, message.new.values)))
-
-
-def _search_of(message: Update | Delete) -> SentTuple:
-    """Return the tuple that the row is looked up by."""
-    old = message.old
-    return message.new if isinstance(message, Update) and old is None else _required_tuple(old)
-
-
-def _required_tuple(row: SentTuple | None) -> SentTuple:
-    assert row is not None
-    return row
-
-
-def _bound(mapped: MappedRelation, message: RowChange) -> Bound:
-    if isinstance(message, Insert):
-        return insert(mapped, message.new)
-    if isinstance(message, Update):
-        return update(mapped, message.old, message.new)
-    return delete(mapped, message.old)
 
 
 def _transaction_command(command: str, gid: str) -> Bound:
