@@ -98,7 +98,8 @@ def test_what_would_be_refused(pair: Pair) -> None:
         assert _places(pair) == before
     refusal = pair.apply(replace(request, end=pair.end()))
     assert refusal is not None
-    assert f"{refusal.message} (SQLSTATE {refusal.sqlstate})" in LINES[0]
+    # From 18 on its message names the kind of conflict.
+    assert f"(SQLSTATE {refusal.sqlstate})" in LINES[0]
     # From there on, what is applied already is not tried again.
     assert _run(request)[1][0].startswith(LINES[0][:60])
     pair.run(OURS, "DELETE FROM s.t WHERE id = 30", "ALTER TABLE s.t DROP CONSTRAINT t_n_check")
