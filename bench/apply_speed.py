@@ -1,8 +1,8 @@
 """``headwater apply`` beside a stock subscription: how fast it catches up, from a slot and from the WAL itself.
 
 Source and targets are two servers. Each run has a database of its own on the target's server, made from a template
-that has the tables as they were. It has a copy of one slot, too. What is timed ends once a row is visible there that was
-committed last. Ours is the whole command, with its start. A subscription is made before, and enabled then.
+that has the tables as they were. It has a copy of one slot, too. What is timed ends once a row is visible there that
+was committed last. Ours is the whole command, with its start. A subscription is made before, and enabled then.
 """
 
 from __future__ import annotations

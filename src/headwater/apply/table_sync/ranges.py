@@ -116,14 +116,19 @@ def forget_ranges(connection: TargetConnection, subscription: Subscription, oid:
     connection.rows(_FORGET, (str(subscription.number), str(oid)))
 
 
+class BegunAnewError(ConnectionLostError):
+    """A table is no longer being copied as it was: its state is another one, as a crash of the target may undo it."""
+
+
 def hold_row(connection: TargetConnection, subscription: Subscription, oid: int) -> None:
     """Hold a table's row of the subscription: whoever undoes ranges waits for the transaction.
 
     Raises:
-        ConnectionLostError: the table is no longer being copied.
+        BegunAnewError: the table is no longer being copied.
+        ConnectionLostError: the target is lost.
     """
     if not connection.rows(_HOLD.format("SHARE"), (str(subscription.number), str(oid))):
-        raise ConnectionLostError("the copy of a table is begun anew")
+        raise BegunAnewError("the copy of a table is begun anew")
 
 
 def note_range(connection: TargetConnection, subscription: Subscription, oid: int, first: int) -> None:
@@ -210,6 +215,8 @@ class RangeCopy:
                 self._read_by_snapshot(source)
                 self._copy(connection, source, own)
                 leave_origin(connection)
+        except BegunAnewError:
+            raise
         except ConnectionLostError:
             if is_lost(self._exporter):
                 raise

@@ -43,7 +43,14 @@ from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.mapped_tables import describe_mapped
 from headwater.apply.table_sync.publisher_tables import SourceTable
-from headwater.apply.table_sync.ranges import RangeCopy, count_blocks, forget_ranges, is_empty, undo_ranges
+from headwater.apply.table_sync.ranges import (
+    BegunAnewError,
+    RangeCopy,
+    count_blocks,
+    forget_ranges,
+    is_empty,
+    undo_ranges,
+)
 from headwater.apply.table_sync.row_transfer import transfer
 from headwater.apply.table_sync.sync_slots import (
     drop_slot,
@@ -180,11 +187,11 @@ class SyncWorker:
         """See that the table is still to be copied as of the same place, which may have been moved behind DDL.
 
         Raises:
-            ConnectionLostError: it is not: it is begun again.
+            BegunAnewError: it is not: it is begun again.
         """
         present = read_table(connection, self._subscription, self._oid)
         if present is None or (present.state, present.lsn) != (State.DATASYNC, self._listed):
-            raise ConnectionLostError("the copy of a table is begun anew")
+            raise BegunAnewError("the copy of a table is begun anew")
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
