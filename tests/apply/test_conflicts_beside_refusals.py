@@ -12,6 +12,7 @@ from headwater.apply.worker import ApplyWorker
 TABLES = ("CREATE TABLE s.a (id int PRIMARY KEY, v text)", "CREATE TABLE s.q (id int PRIMARY KEY, v text)")
 CHECK = "ALTER TABLE s.q ADD CONSTRAINT small CHECK (id < 100)"
 MANY = "INSERT INTO s.a SELECT g, 'many' FROM generate_series({0}, {0} + 400) g"
+TIMES = "SELECT count(DISTINCT pg_xact_commit_timestamp(xmin)) FROM s.a"
 LETTERS = "SELECT kind, new_tuple ->> 'id' FROM headwater.dead_letters ORDER BY id"
 
 
@@ -51,3 +52,21 @@ def test_what_is_kept_of_a_paused_table(tracks: str) -> None:
         _run(pair, slot, resumes=("*.*",))
         assert pair.rows(OURS) == pair.rows(SOURCE)
         assert pair.run(OURS, LETTERS) == []
+
+
+@pytest.mark.parametrize(("rule", "is_of_times"), [("apply_remote", False), ("last_update_wins", True)])
+def test_commit_times_that_decide(rule: str, is_of_times: bool) -> None:
+    """Where they do, each transaction has its own; others are applied as one."""
+    with pair_of(16, track_commit_timestamp="on") as pair:
+        for database in (SOURCE, OURS):
+            pair.run(database, "CREATE SCHEMA s", *TABLES)
+        pair.run(SOURCE, "CREATE PUBLICATION p FOR ALL TABLES")
+        _, slot = pair.slots()
+        rules = ConflictRules.parse([f"insert_exists={rule}"])
+        pair.run(SOURCE, "INSERT INTO s.a VALUES (0)", *(f"INSERT INTO s.a VALUES (-{n}, 'more')" for n in range(1, 5)))
+        ApplyWorker(pair.request(slot, "p", conflicts=rules), lambda _: None).run()
+        pair.run(OURS, "TRUNCATE s.a")
+        pair.run(SOURCE, *(MANY.format(1000 * n) for n in range(1, 6)))
+        ApplyWorker(pair.request(slot, "p", conflicts=rules), lambda _: None).run()
+        ((times,),) = pair.run(OURS, TIMES)
+        assert (times == 5) == is_of_times

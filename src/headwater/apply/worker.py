@@ -331,7 +331,10 @@ class ApplyWorker:
             )
             self._sessions = stack.enter_context(sessions)
         states = self._copies.states
-        bulk = BulkTables(connection, relations, tables, serial.flush, serial.is_set_aside)
+        bulk = BulkTables(
+            *(connection, relations, tables, serial.flush, serial.is_set_aside),
+            lambda mapped: request.conflicts.uses_times(f"{mapped.namespace}.{mapped.name}"),
+        )
         streams = StreamedApplier(
             serial,
             self._scratch,

@@ -29,6 +29,7 @@ class BulkTables:
         applied: says of which tables changes are applied.
         flush: has all applied that was sent, before the target is asked about a table.
         is_set_aside: tells whether changes of a table are kept for later.
+        uses_times: tells whether each row of a table has to have the commit time of its own transaction.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class BulkTables:
         applied: AppliedTables,
         flush: Callable[[], None],
         is_set_aside: Callable[[MappedRelation], bool] = lambda _: False,
+        uses_times: Callable[[MappedRelation], bool] = lambda _: False,
     ) -> None:
+        self._uses_times = uses_times
         self._is_set_aside = is_set_aside
         self._connection, self._relations, self._applied, self._flush = connection, relations, applied, flush
         self._tables: dict[int, tuple[MappedRelation, BulkTable | None]] = {}
@@ -72,8 +75,10 @@ class BulkTables:
 
     @property
     def foldable(self) -> NDArray[np.int64]:
-        """int64[] OIDs of the relations whose changes can be folded, in ascending order."""
-        return np.array(sorted(oid for oid in self._relations.known if self.get(oid) is not None), np.int64)
+        """int64[] OIDs of the relations whose changes can be folded over transactions, in ascending order."""
+        tables = ((oid, self.get(oid)) for oid in self._relations.known)
+        known = (oid for oid, table in tables if table is not None and not self._uses_times(table.mapped))
+        return np.array(sorted(known), np.int64)
 
     def rest(self, table: BulkTable) -> None:
         """Leave a table alone for some time."""

@@ -109,6 +109,11 @@ class ConflictRules:
         """Return the kinds that there are rules for, of a table."""
         return frozenset(kind for own, kind in self.rules if own in (None, table))
 
+    def uses_times(self, table: str) -> bool:
+        """Tell whether commit times of a table's rows, as ``schema.table``, may decide, or a function is given them."""
+        rules = (rule for (own, _), rule in self.rules.items() if own in (None, table))
+        return any(rule.needs_times or rule.decide is not None for rule in rules)
+
     @property
     def tables(self) -> list[str]:
         """The tables that have rules of their own."""
