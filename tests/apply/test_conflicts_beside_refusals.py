@@ -44,7 +44,14 @@ def test_what_is_kept_of_a_paused_table(tracks: str) -> None:
         _run(pair, slot, pauses=True)
         assert pair.rows(OURS)["s.a"] == pair.rows(SOURCE)["s.a"]
         assert pair.rows(OURS)["s.q"] == []
-        letters = [("INSERT", "500"), ("INSERT", "1"), ("INSERT", "2"), ("UPDATE", "1"), ("INSERT", "3"), ("INSERT", "4")]
+        letters = [
+            ("INSERT", "500"),
+            ("INSERT", "1"),
+            ("INSERT", "2"),
+            ("UPDATE", "1"),
+            ("INSERT", "3"),
+            ("INSERT", "4"),
+        ]
         assert pair.run(OURS, LETTERS) == letters
         met = "SELECT kind, count(*) FROM headwater.conflicts GROUP BY kind"
         assert pair.run(OURS, met) == [("insert_exists", 3)]
