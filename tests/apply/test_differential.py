@@ -93,6 +93,8 @@ def test_random_work(tmp_path: Path, name: str, publisher: int, target: int, see
 
 def work(pair: Differential, seed: int, kind: Kind, rounds: int = 3, steps: int = 25) -> None:
     """Let sessions work; in between both are compared, and definitions change."""
+    # A start asks the publisher for its tables, which waits for one that is locked by a prepared transaction.
+    pair.catch_up()
     writers = AppliedWork(pair.publisher.connect, seed, kind.left_out, prepares=True)
     for number in range(rounds):
         writers.round(steps)
