@@ -100,6 +100,24 @@ def cut_at_repeats(data: Bytes, firsts: Int64s, keys: Int32s, cells: Cells, tabl
 
 
 @borrowing_kernel
+def _is_sent(first: Int, keys: Int32s, cells: Cells) -> bool:
+    """Tell whether a tuple has a row's key, as text."""
+    is_sent = True
+    for key in range(len(keys)):
+        is_sent &= cells[0][first + keys[key]] == TEXT
+    return is_sent
+
+
+@borrowing_kernel
+def _has_all(first: Int, required: Int32s, cells: Cells) -> bool:
+    """Tell whether no required column of a tuple is NULL."""
+    has_all = True
+    for column in range(len(required)):
+        has_all &= cells[0][first + required[column]] != NULL
+    return has_all
+
+
+@borrowing_kernel
 def fold(
     data: Bytes,
     changes: tuple[NDArray[np.uint8], Int64s],
@@ -131,13 +149,8 @@ def fold(
     count, mask = 0, np.int64(len(table) - 1)
     for number in range(len(kinds)):
         first = firsts[number]
-        for key in range(len(keys)):
-            if cells[0][first + keys[key]] != TEXT:
-                return -1
-        if kinds[number] != DELETE:
-            for column in range(len(required)):
-                if cells[0][first + required[column]] == NULL:
-                    return -1
+        if not _is_sent(first, keys, cells) or (kinds[number] != DELETE and not _has_all(first, required, cells)):
+            return -1
         place = _hash(data, first, keys, cells) & mask
         while table[place] >= 0 and not _same(data, representatives[table[place]], first, keys, cells):
             place = (place + 1) & mask
@@ -174,9 +187,8 @@ def take_rows(firsts: Int64s, required: Int32s, natts: Int, cells: Cells, rows: 
         natts: cells of a tuple; cells: of all tuples; rows: kinds, starts, lengths [n * natts] get the values.
     """
     for number in range(len(firsts)):
-        for column in range(len(required)):
-            if cells[0][firsts[number] + required[column]] == NULL:
-                return False
+        if not _has_all(firsts[number], required, cells):
+            return False
         _copy(firsts[number], np.int64(number) * natts, natts, cells, rows, True)
     return True
 

@@ -15,15 +15,16 @@ PostgreSQL: snapmgr.c (ExportSnapshot), nodeTidrangescan.c (14 to 19); the serve
 from __future__ import annotations
 
 import select
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import ensure_origin, leave_origin, use_origin
 from headwater.apply.progress.subscriptions import Subscription
+from headwater.apply.table_sync.copying_threads import run_together
 from headwater.apply.table_sync.mapped_tables import describe_mapped
 from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.row_transfer import transfer
@@ -181,19 +182,12 @@ class RangeCopy:
             blocks = count_blocks(source, self._table)
         self._left.extend(split(blocks, self._request.range_blocks))
         numbers = range(min(self._request.copy_connections, len(self._left)))
-        threads = [threading.Thread(target=self._guarded, args=(number,), daemon=True) for number in numbers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together([partial(self._run, f"{self._name}_{number}") for number in numbers], self._failed)
         if self._error is not None:
             raise self._error
 
-    def _guarded(self, number: int) -> None:
-        try:
-            self._run(f"{self._name}_{number}")
-        except BaseException as error:  # whatever it is, who waits has to hear of it
-            self._error = error
+    def _failed(self, error: BaseException) -> None:
+        self._error = error
 
     def _run(self, origin: str) -> None:
         for own in iter(self._next, None):

@@ -12,11 +12,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.origins import ensure_origin, leave_origin, use_origin
 from headwater.apply.progress.subscriptions import Subscription
+from headwater.apply.table_sync.copying_threads import run_together
 from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.ranges import hold_row, note_range
 from headwater.apply.target.connection import TargetConnection
@@ -54,19 +56,12 @@ class SharedCopy:
             HeadwaterError: one of the connections fails.
         """
         numbers = range(self.request.copy_connections)
-        threads = [threading.Thread(target=self._guarded, args=(number,), daemon=True) for number in numbers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together([partial(self._run, f"{self.name}_{number}") for number in numbers], self._failed)
         if self._error is not None:
             raise self._error
 
-    def _guarded(self, number: int) -> None:
-        try:
-            self._run(f"{self.name}_{number}")
-        except BaseException as error:  # whatever it is, who waits has to hear of it
-            self._error = self._error or error
+    def _failed(self, error: BaseException) -> None:
+        self._error = self._error or error
 
     def _next(self) -> tuple[int, bytes] | None:
         """Take a batch, with its number from 1 on; None if there are no more, or another connection has failed."""
