@@ -220,12 +220,7 @@ def serve_command(flags: ServeFlags) -> None:
     from headwater.walsender.service import serve_until
     from headwater.walsender.service_status import ServiceStatus, status_of
 
-    if find_spec("pgparse") is None:
-        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
-    if flags.receive_slot is not None and flags.server is None:
-        raise UsageError("--receive-slot is of the server that --from names")
-    if flags.keep is not None and flags.server is None:
-        raise UsageError("--keep is for WAL that --from receives", hint="headwater receive has --keep, too")
+    _check(flags)
     _begin_log(flags.is_verbose)
     slots_directory, budget = Path(flags.slots), flags.shelf.budget()
     source = ClusterSource(
@@ -262,6 +257,16 @@ def serve_command(flags: ServeFlags) -> None:
                 _print_addresses(addresses)
 
             serve_until(stopping, served, addresses, listening)
+
+
+def _check(flags: ServeFlags) -> None:
+    """See that what is needed is there, and that flags do not contradict each other."""
+    if find_spec("pgparse") is None:
+        raise UsageError("serve needs pgparse", hint="run: pip install 'headwater[serve]'")
+    if flags.receive_slot is not None and flags.server is None:
+        raise UsageError("--receive-slot is of the server that --from names")
+    if flags.keep is not None and flags.server is None:
+        raise UsageError("--keep is for WAL that --from receives", hint="headwater receive has --keep, too")
 
 
 class _Received:
