@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from headwater.apply.batches.batch_applier import BatchApplier, BatchCounts
+from headwater.apply.batches.batch_sender import BatchSender
 from headwater.apply.batches.bulk_tables import BulkTables
-from headwater.apply.batches.folded_batch import FoldsAhead
 from headwater.apply.conflicts.conflicts import CheckedAnewError
 from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.feeds import Feed
@@ -344,9 +344,9 @@ class ApplyWorker:
             bulk if request.folds else None,
         )
         stack.enter_context(streams)
-        ahead = stack.enter_context(FoldsAhead())
+        sender = stack.enter_context(BatchSender(connection))
         return BatchApplier(
-            *(connection, relations, positions, streams, tables, bulk, ahead),
+            *(relations, positions, streams, tables, bulk, sender),
             batches=request.folds,
             counts=self.batches,
         )
@@ -391,8 +391,7 @@ class ApplyWorker:
                 self.between(self._connection)
             if is_whole and copied_by is not None:
                 self._copies.tend(copied_by, reached)
-            if positions.waits:
-                applier.look_for_flushed()
+            applier.look_for_flushed()
             self.durable = positions.durable
             feed.confirm(self.durable)
             self.lag.reported(self.durable, time.monotonic())

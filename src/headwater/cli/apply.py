@@ -444,4 +444,5 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         with_definitions=flags.definitions.request().are_followed,
         with_ddl=flags.definitions.ddl != "ignore",
     )
-    return WalSlot(request, Path(flags.slots), slot.slot, partial(flags.tasks.choose, lambda *_: None))
+    engine = partial(flags.tasks.choose, lambda *_: None)
+    return WalSlot(request, Path(flags.slots), slot.slot, engine, flags.tasks.bulk_bytes)

@@ -191,6 +191,15 @@ class EngineFlags:
     )
     master: str | None = from_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 
+    @property
+    def bulk_bytes(self) -> int | None:
+        """Bytes of WAL behind which an engine decodes what is applied meanwhile; None: none does."""
+        from headwater.pipeline.engines import FAR_BEHIND_BYTES, LOCAL, SMALL_BYTES, SPARK
+
+        if self.engine == LOCAL:
+            return None
+        return SMALL_BYTES if self.engine == SPARK or self.master is not None else FAR_BEHIND_BYTES
+
     def choose(self, progress: Progress, daemon: str | None = None, load: Callable[[int], int] | None = None) -> Engine:
         """Return the engine that is asked for; who names a master asks for Spark.
 

@@ -102,3 +102,25 @@ def test_runs_have_each_row_at_most_once(changes: list[tuple[int, int, Row]]) ->
             seen.clear()
         seen.add(key)
     assert cuts[: runs + 1].tolist() == [*expected, len(changes)]
+
+
+@given(st.lists(st.integers(-(10**17), 10**17), min_size=1), st.lists(st.text(min_size=1, max_size=12), min_size=1))
+def test_places_of_keys(numbers: list[int], texts: list[str]) -> None:
+    assert _places([str(number).encode() for number in numbers]) == numbers
+    words = [b"k" + text.encode() for text in texts]
+    assert _places(words) == [int.from_bytes(word[:7].ljust(7, b"\0"), "big") for word in words]
+
+
+def test_places_of_odd_keys() -> None:
+    """Whatever a key is, it has some place."""
+    assert _places([b"-", b"", b"1.5", b"9" * 30, b"12345678901234567890"])[1] == 0
+
+
+def _places(values: list[bytes]) -> list[int]:
+    lengths = np.array([len(value) for value in values], np.int32)
+    starts = np.cumsum(lengths, dtype=np.int64) - lengths
+    data = np.frombuffer(b"".join(values) or b"-", np.uint8)
+    rows = np.full(len(values), TEXT, np.uint8), starts, lengths
+    places = np.empty(len(values), np.int64)
+    _f.key_places(data, rows, np.arange(len(values), dtype=np.int64), 1, 0, places)
+    return [int(place) for place in places]

@@ -6,6 +6,9 @@ of the last. All others, and whatever a batch meets that is not as it was taken 
 exact: a row that is not there, a value that is refused, a table that has changed. So do all while a transaction runs
 ahead of its end, which a batch might wait for.
 
+While a batch is on the target (:mod:`headwater.apply.batches.batch_sender`) the next one is taken apart and folded.
+Whatever else needs the connection waits for that batch first. So does what follows a batch that has failed.
+
 Invariants: a batch is committed whole, or not at all. It never waits for more to come.
 """
 
@@ -13,22 +16,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
 
 from headwater.apply.batches.batch import Messages, last_commit, whole_part
+from headwater.apply.batches.batch_sender import BatchSender
 from headwater.apply.batches.bulk_tables import BulkTables
-from headwater.apply.batches.folded_batch import FoldedBatch, FoldsAhead, send_folded
+from headwater.apply.batches.folded_batch import FoldedBatch, fold_batch
 from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
-from headwater.apply.progress.origins import move
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
-from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.errors import ConnectionLostError, DecodingError, TargetError
-from headwater.pg.lsn import Lsn
+from headwater.errors import DecodingError
 from headwater.plugins.pgoutput.definitions import PREFIX
 from headwater.remote_slots.announced_relations import SentRelation
 from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
@@ -44,9 +44,6 @@ FEW_CHANGES = 16
 
 MOST_BYTES = 32 << 20
 """Bytes of a transaction that has not come whole from which on it is applied as it comes."""
-
-_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
-_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 
 
 @dataclass
@@ -90,38 +87,31 @@ class BatchApplier:
     """The applier.
 
     Args:
-        connection: the target's; relations: the source's relations, and tables for them.
+        relations: the source's relations, and tables for them.
         positions: gets what is durable; serial: applies what cannot be folded.
         applied: says of which tables changes are applied.
         tables: those whose changes can be folded.
-        ahead: folds the batch that follows; it is closed by whom it is from.
+        sender: has batches applied; it is closed by whom it is from.
         batches: False: all is applied one by one.
         counts: counts batches.
     """
 
     def __init__(
         self,
-        connection: TargetConnection,
         relations: RelationMap,
         positions: FlushPositions,
         serial: OneByOne,
         applied: AppliedTables,
         tables: BulkTables,
-        ahead: FoldsAhead,
+        sender: BatchSender,
         *,
         batches: bool = True,
         counts: BatchCounts | None = None,
     ) -> None:
-        self._connection, self._relations = connection, relations
-        self._positions, self._serial, self._batches = positions, serial, batches
-        self._applied, self._tables, self._ahead_of = applied, tables, ahead
+        self._relations, self._positions, self._serial = relations, positions, serial
+        self._applied, self._tables, self._sender, self._batches = applied, tables, sender, batches
         self._rest = bytearray()
         self._counts = counts or BatchCounts()
-
-    @property
-    def has_rest(self) -> bool:
-        """Whether a transaction has begun to come that is not applied yet."""
-        return bool(self._rest)
 
     def apply(self, data: bytes) -> None:
         """Apply a piece of the stream; the beginning of a transaction that is not whole waits for the rest of it.
@@ -150,11 +140,16 @@ class BatchApplier:
 
     def flush(self) -> None:
         """Wait until all that was sent is applied; as of the serial applier."""
+        self._finish()
         self._serial.flush()
 
     def look_for_flushed(self) -> None:
-        """Ask the target how far its WAL is durable."""
-        self._serial.look_for_flushed()
+        """Ask the target how far its WAL is durable, if that is waited for, and the target has no batch."""
+        if self._sender.is_busy:
+            return
+        self._finish()
+        if self._positions.waits:
+            self._serial.look_for_flushed()
 
     @staticmethod
     def _bytes_before(messages: Messages, number: int) -> int:
@@ -179,21 +174,22 @@ class BatchApplier:
         _mark_definitions(messages)
         while len(messages.kind):
             self._pass_over_known(messages)
-            runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
+            if not self._tables.are_known:
+                self._finish()
             mapped = self._relations.times_mapped
             count = 0
-            for (run, is_batch), following in zip_longest(runs, runs[1:]):
+            for run, is_foldable in messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES):
                 count += len(run.kind)
-                if self._is_batch(run, is_batch):
-                    self._batch(run, following[0] if following and self._is_batch(*following) else None)
-                    continue
-                self._one_by_one(run)
+                if self._is_batch(run, is_foldable=is_foldable):
+                    self._batch(run)
+                else:
+                    self._one_by_one(run)
                 if self._relations.times_mapped != mapped:
-                    # What was announced just now may be folded from here on.
+                    # What was announced just now may be folded from here on, or no more.
                     break
             messages = messages.part(count, len(messages.kind))
 
-    def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
+    def _is_batch(self, run: Messages, *, is_foldable: bool) -> bool:
         serial = self._serial
         return is_foldable and run.changes >= FEW_CHANGES and not serial.has_open and not serial.comes_apart
 
@@ -209,60 +205,50 @@ class BatchApplier:
                     changed.add(sent.oid)
 
     def _one_by_one(self, messages: Messages) -> None:
+        self._finish()
         self._serial.apply_all(messages)
 
-    def _batch(self, messages: Messages, following: Messages | None) -> None:
-        """Apply a batch, and begin to fold the one that follows."""
+    def _batch(self, messages: Messages) -> None:
+        """Have a batch applied, as soon as the one before is; it is folded meanwhile."""
         self._counts.tried += 1
+        folded = self._folded(messages)
+        if not self._finish():
+            # Tables may have changed by now, or be set aside.
+            folded = self._folded(messages) if self._is_batch(messages, is_foldable=True) else None
+        if folded is None:
+            self._counts.fallbacks += 1
+            self._one_by_one(messages)
+            return
         self._serial.flush()
+        self._applied.begins(last_commit(messages)[0])
+        self._sender.begin(messages, folded)
+
+    def _folded(self, messages: Messages) -> FoldedBatch | None:
+        """Fold a batch; None if it has to be applied one by one."""
+        tables = self._tables.of(messages)
+        if len(tables) < len(messages.relations):
+            return None
         try:
-            folded = self._ahead_of.take(messages, self._tables.of(messages))
-            if following is not None:
-                self._ahead_of.begin(following, self._tables.of(following))
-            is_done = self._apply_folded(messages, folded)
-        except ConnectionLostError:
-            raise
+            return fold_batch(messages, tables)
         except RepeatedError as error:
             self._tables.rest(error.table)
-            is_done = False
-        except (TargetError, Unfoldable, DecodingError):
-            is_done = False
-        if not is_done:
-            self._back(messages)
+        except (Unfoldable, DecodingError):
+            pass
+        return None
 
-    def _back(self, messages: Messages) -> None:
-        """Apply one by one what a batch could not apply."""
-        self._counts.fallbacks += 1
-        self._tables.forget()
-        self._roll_back()
-        self._one_by_one(messages)
-
-    def _apply_folded(self, messages: Messages, folded: FoldedBatch) -> bool:
-        start, end, time = last_commit(messages)
-        self._applied.begins(start)
-        self._connection.send(_BEGIN)
-        if is_done := send_folded(self._connection, folded):
-            self._commit(end, time)
-        return is_done
-
-    def _commit(self, end_lsn: int, time: int) -> None:
-        self._connection.send(move(end_lsn, time))
-        self._connection.send(_COMMIT)
-        positions = self._positions
-        self._connection.send(_LOCAL_END, lambda outcome: positions.committed(end_lsn, _lsn_of(outcome)))
-        self._drain()
-
-    def _drain(self) -> None:
-        if self._connection.pending:
-            self._connection.sync()
-        self._connection.drain()
-
-    def _roll_back(self) -> None:
-        """Undo the batch; the session may have failed before it began one."""
-        with suppress(TargetError):
-            self._drain()
-        self._connection.send(_ROLLBACK)
-        self._drain()
+    def _finish(self) -> bool:
+        """Wait for the batch that is on the target; false if it was applied one by one after all."""
+        sent = self._sender.finish()
+        if sent is None:
+            return True
+        if sent.committed is None:
+            self._counts.fallbacks += 1
+            self._tables.forget()
+            self._serial.apply_all(sent.messages)
+            return False
+        self._positions.committed(sent.committed.end_lsn, sent.committed.local_end)
+        self._positions.flushed(sent.committed.flushed)
+        return True
 
 
 def _mark_definitions(messages: Messages) -> None:
@@ -271,12 +257,6 @@ def _mark_definitions(messages: Messages) -> None:
     for number in np.flatnonzero(messages.kind == LOGICAL_MESSAGE).tolist():
         if messages.message(number)[_PREFIX_AT:].startswith(prefix):
             messages.kind[number] = 0
-
-
-def _lsn_of(outcome: Outcome) -> int:
-    ((lsn,),) = outcome.rows
-    assert lsn is not None
-    return int(Lsn.parse(lsn))
 
 
 _INSIDE = np.frombuffer(b"BbSIUDTRYOM", np.uint8)

@@ -69,6 +69,15 @@ class BulkTables:
         is_fit = is_fit and self._applied.is_ready(mapped.oid)
         return known[1] if is_fit else None
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the target has to be asked about none of them."""
+        return all(self._is_known(oid) for oid in self._relations.known if not self._relations.is_shared(oid))
+
+    def _is_known(self, oid: int) -> bool:
+        known = self._tables.get(oid)
+        return known is not None and known[0] is self._relations.mapped(oid, str)
+
     def of(self, messages: Messages) -> dict[int, BulkTable]:
         """Return the tables that messages have changes of, but for those whose changes cannot be folded."""
         return {oid: table for oid in messages.relations if (table := self.get(oid)) is not None}

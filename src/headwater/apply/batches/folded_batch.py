@@ -1,4 +1,4 @@
-"""A batch, folded: what is to be done on the target. The next one is folded in a thread, while the target has this one.
+"""A batch, folded: what is to be done on the target, and how that is sent.
 
 PostgreSQL: no counterpart.
 """
@@ -6,10 +6,7 @@ PostgreSQL: no counterpart.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from headwater.apply.batches.batch import Messages, table_changes
 from headwater.apply.batches.bulk_table import BulkTable
@@ -104,38 +101,3 @@ def _drain(connection: TargetConnection) -> None:
     if connection.pending:
         connection.sync()
     connection.drain()
-
-
-class FoldsAhead:
-    """The thread that folds the next batch; a context manager, whose end waits for it."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, "folding")
-        self._next: tuple[Messages, Tables, Future[FoldedBatch]] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.shutdown()
-
-    def begin(self, messages: Messages, tables: Tables) -> None:
-        """Begin to fold a batch."""
-        self._next = messages, tables, self._pool.submit(fold_batch, messages, tables)
-
-    def take(self, messages: Messages, tables: Tables) -> FoldedBatch:
-        """Return a batch, folded ahead if that was begun with the same tables.
-
-        Raises:
-            Unfoldable, RepeatedError, DecodingError: as of :func:`fold_batch`.
-        """
-        begun, self._next = self._next, None
-        if begun is not None and begun[0] is messages and _are_same(begun[1], tables):
-            return begun[2].result()
-        return fold_batch(messages, tables)
-
-
-def _are_same(left: Tables, right: Tables) -> bool:
-    return left.keys() == right.keys() and all(left[oid] is right[oid] for oid in left)

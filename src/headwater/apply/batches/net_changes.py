@@ -61,18 +61,25 @@ class NetChanges:
     rows: Cells
 
     def statements(self) -> Iterator[Counted | Copied]:
-        """Give what is to be done, in its order."""
+        """Give what is to be done, in its order; rows are looked up in about the order of the index."""
         existed, alive = (self.flags & _f.EXISTED) != 0, (self.flags & _f.ALIVE) != 0
         replaced = (self.flags & _f.REPLACED) != 0
         table, keys = self.table, self.table.keys
         inserted = np.flatnonzero(alive & (~existed | replaced))
-        yield from self._deletes(np.flatnonzero(existed & (~alive | replaced)), inserted)
+        yield from self._deletes(self._by_key(np.flatnonzero(existed & (~alive | replaced))), inserted)
         # Rows that came and went were not there before: the apply worker would have noticed.
         passing = np.flatnonzero(~existed & ~alive)
         if len(passing):
             yield Counted(self._bound(table.present(), passing, keys), 0)
-        yield from self._updates(np.flatnonzero(existed & alive & ~replaced))
+        yield from self._updates(self._by_key(np.flatnonzero(existed & alive & ~replaced)))
         yield from self._inserts(inserted)
+
+    def _by_key(self, rows: Int64s) -> Int64s:
+        if len(rows) < FEW_CHANGES:
+            return rows
+        places = np.empty(len(rows), np.int64)
+        _f.key_places(self.data, self.rows, rows, self.table.columns, self.table.keys[0], places)
+        return rows[np.argsort(places, kind="stable")]
 
     def _deletes(self, rows: Int64s, inserted: Int64s) -> Iterator[Counted]:
         if not len(rows):

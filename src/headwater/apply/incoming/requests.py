@@ -35,6 +35,7 @@ class WalSlot:
         request: what is decoded: the WAL, the catalog, the database, the plugin's options.
         slots: directory of slots; name: of the slot in it, which is made if it is missing.
         engine: makes what decodes where there is much.
+        bulk_bytes: of WAL behind which that is used; None: never.
         cluster: the log and the catalog, as all threads of this process share them.
     """
 
@@ -42,6 +43,7 @@ class WalSlot:
     slots: Path
     name: str
     engine: Callable[[], Engine]
+    bulk_bytes: int | None
     cluster: WalCluster = field(default_factory=WalCluster, compare=False)
 
     @property

@@ -1,8 +1,8 @@
 """The log itself as source: decoded here, as ``pgoutput`` would send it, with no server between.
 
-In: a slot of Headwater's own, over WAL at hand. Out: the same pieces as a server's slot gives. What is far behind is
-decoded by an engine, Spark where there is much, a gigabyte of WAL at a time. From then on the stream is that of a
-served slot: a fold in this process, window by window as the WAL grows.
+In: a slot of Headwater's own, over WAL at hand. Out: the same pieces as a server's slot gives. The stream is that of a
+served slot: a fold in this process, window by window. Where a slot is far behind, Spark decodes first, a gigabyte of
+WAL at a time. How far that is the request says, as what is applied meanwhile wants processors, too.
 
 Invariants: the slot is this process's as long as the feed lasts. It moves to what is confirmed, never further.
 
@@ -39,9 +39,6 @@ from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_
 from headwater.walsender.folds.items import Reached
 from headwater.walsender.folds.subscription import Folds, Subscription
 from headwater.walsender.slot_progress import SlotProgress
-
-BULK_BYTES = 64 << 20
-"""Bytes of WAL behind which an engine's tasks decode; less is decoded as it comes."""
 
 PASS_BYTES = 1 << 30
 """Bytes of WAL that the engine goes through before a slot can move."""
@@ -137,6 +134,8 @@ class WalFeed:
         slot = opened.slot
         self._kept = kept_in_slot(slot)
         self._position = self.start = max(self.start, slot.confirmed_lsn)
+        # Nothing comes before: who waits for no more than that has it.
+        self._put(Piece(b"", True, self.start, 0))
         own = self._slot.request
         request = self._cluster.request_of(slot, own.settings)
         self._request = replace(request, plugin=own.plugin, options=own.options, slot=self._slot.name)
@@ -144,7 +143,8 @@ class WalFeed:
 
     def _run(self) -> None:
         try:
-            while not self._is_ending and self._bytes_behind() >= BULK_BYTES:
+            bulk_bytes = self._slot.bulk_bytes
+            while not self._is_ending and bulk_bytes is not None and self._bytes_behind() >= bulk_bytes:
                 self._go_through()
             if not self._is_ending:
                 self._follow()

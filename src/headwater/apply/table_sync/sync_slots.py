@@ -78,7 +78,7 @@ def sync_feed(request: ApplyRequest, name: str, reached: int) -> Feed:
     """
     if request.wal is not None:
         decoded = replace(request.wal.request, two_phase=False, slot=name)
-        return WalFeed(replace(request.wal, request=decoded, name=name, engine=LocalEngine), reached)
+        return WalFeed(replace(request.wal, request=decoded, name=name, engine=LocalEngine, bulk_bytes=None), reached)
     own = replace(request.slot, slot=name, creates_slot=False, two_phase=False)
     return slot_feed(replace(request, slot=own, streaming="off", end=0), reached)
 
