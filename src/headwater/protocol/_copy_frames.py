@@ -47,31 +47,6 @@ def frame_messages(lsn: Int64s, offsets: Int64s, data: Bytes, now: int, out: Byt
 
 
 @borrowing_kernel
-def unframe(data: Bytes, out: Bytes) -> int:
-    """Write the payload of each CopyData after its length, four bytes, as libpq gives it to who reads a stream.
-
-    Args:
-        data: uint8[] CopyData, whole.
-        out: uint8[] of the same size at least.
-
-    Returns:
-        bytes written.
-    """
-    at, o = 0, 0
-    while at < len(data):
-        size = 0
-        for place in range(at + 1, at + HEADER_BYTES):
-            size = size << 8 | data[place]
-        _put(size - 4, 4, out, o)
-        o += 4
-        for place in range(at + HEADER_BYTES, at + 1 + size):
-            out[o] = data[place]
-            o += 1
-        at += 1 + size
-    return o
-
-
-@borrowing_kernel
 def frame_rows(offsets: Int64s, data: Bytes, out: Bytes) -> int:
     """Write a CopyData for each payload.
 

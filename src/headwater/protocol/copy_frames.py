@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.protocol._copy_frames import FRAME_BYTES, HEADER_BYTES, frame_messages, frame_rows, unframe
+from headwater.protocol._copy_frames import FRAME_BYTES, HEADER_BYTES, frame_messages, frame_rows
 from headwater.protocol.replication_messages import present
 
 Int64s = NDArray[np.int64]
@@ -63,14 +63,3 @@ def framed_rows(offsets: Int64s, data: NDArray[np.uint8]) -> memoryview:
     out = np.empty(int(offsets[-1] - offsets[0]) + HEADER_BYTES * (len(offsets) - 1), np.uint8)
     frame_rows(offsets, data, out)
     return memoryview(out.data)
-
-
-def payloads(data: memoryview) -> bytes:
-    """Return the payloads of CopyData messages, each after its length in four bytes.
-
-    Args:
-        data: whole messages.
-    """
-    whole = np.frombuffer(data, np.uint8)
-    out = np.empty(len(whole), np.uint8)
-    return out[: unframe(whole, out)].tobytes()

@@ -1,6 +1,6 @@
 """Kernels: messages of pgoutput, as a walsender sends them, found in one buffer and taken apart into items and cells.
 
-A buffer holds messages one after the other: four bytes that say how long it is, in big-endian order, and XLogData.
+A buffer holds CopyData messages one after the other, with XLogData in each, as a socket has them.
 PostgreSQL: proto.c (logicalrep_write_begin, _commit, _insert, _update, _delete, logicalrep_write_tuple), version 1.
 """
 
@@ -13,8 +13,11 @@ from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int
 from headwater.rows.items import ABSENT, DELETE, INSERT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UPDATE
 
-HEADER_BYTES = 4 + 1 + 8 + 8 + 8
-"""Bytes before a message of pgoutput: length; ``w``, two LSNs, a time."""
+HEADER_BYTES = 1 + 4 + 1 + 8 + 8 + 8
+"""Bytes before a message of pgoutput: ``d``, a length; ``w``, two LSNs, a time."""
+
+COPY_DATA = 100
+"""CopyData's letter."""
 
 BEGIN_BYTES = 1 + 8 + 8 + 4
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, TRUNCATE = 66, 67, 79, 82, 89, 84
@@ -39,15 +42,27 @@ def _load(data: Bytes, at: Int, size: Int) -> Int:
 
 @borrowing_kernel
 def count_messages(data: Bytes) -> Int:
-    """Count the messages in a buffer; -1 if they do not end where it does."""
+    """Count the messages in a buffer; -1 if they do not end where it does, or are none of a stream's."""
     at, count = 0, 0
     while at + HEADER_BYTES < len(data):
-        size = _load(data, at, 4)
-        if size <= HEADER_BYTES - 4:
+        size = _load(data, at + 1, 4)
+        if data[at] != COPY_DATA or size < HEADER_BYTES:
             return -1
-        at += 4 + size
+        at += 1 + size
         count += 1
     return count if at == len(data) else -1
+
+
+@borrowing_kernel
+def whole_bytes(data: Bytes) -> Int:
+    """Return where the last whole message of a buffer ends, which a part of another may follow."""
+    at = 0
+    while at + HEADER_BYTES < len(data):
+        end = at + 1 + _load(data, at + 1, 4)
+        if end > len(data):
+            break
+        at = end
+    return at
 
 
 @borrowing_kernel
@@ -62,10 +77,10 @@ def find_messages(data: Bytes, kind: NDArray[np.uint8], start: Int64s, end: Int6
     """
     at = 0
     for number in range(len(kind)):
-        size = _load(data, at, 4)
-        start[number], end[number] = at + HEADER_BYTES, at + 4 + size
-        kind[number], lsn[number] = data[at + HEADER_BYTES], _load(data, at + 5, 8)
-        at += 4 + size
+        size = _load(data, at + 1, 4)
+        start[number], end[number] = at + HEADER_BYTES, at + 1 + size
+        kind[number], lsn[number] = data[at + HEADER_BYTES], _load(data, at + 6, 8)
+        at += 1 + size
 
 
 @borrowing_kernel

@@ -5,6 +5,7 @@ In: messages one after the other, framed as a slot's feed gives them. Out: where
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,19 @@ class Changes(NamedTuple):
     new: Int64s
     old: Int64s
     cells: Cells
+
+
+_HEADER = struct.Struct(">cIcQQq")
+
+
+def frame(data: bytes, lsn: int) -> bytes:
+    """Frame a message that was sent with an LSN."""
+    return _HEADER.pack(b"d", HEADER_BYTES - 1 + len(data), b"w", lsn, lsn, 0) + data
+
+
+def whole_bytes(data: NDArray[np.uint8]) -> int:
+    """Return where the last whole message of a buffer ends, which a part of another may follow."""
+    return int(_m.whole_bytes(data))
 
 
 def find_messages(data: NDArray[np.uint8]) -> Found:

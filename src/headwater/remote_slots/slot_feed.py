@@ -39,7 +39,7 @@ MANY_TIMES, SHUTDOWN_SECONDS = 20, 3.0
 MOST_BYTES = 64 << 20
 """Bytes that wait to be taken; when there are more the server is not read from."""
 
-_SIZE = struct.Struct(">I")
+_FRAME = struct.Struct(">cI")
 _BEGIN = struct.Struct(">cQqI")
 _DATA, _SENT = struct.Struct(">cQQq"), struct.Struct(">q")
 _BLOCKS = {ord("b"), ord("S")}
@@ -64,7 +64,7 @@ class Piece:
     """A piece of a slot's stream.
 
     Attributes:
-        data: messages, each after its length in four bytes.
+        data: messages as CopyData, one after the other.
         is_whole: it ends outside of any transaction.
         reached: LSN before which all transactions that have committed are in this piece or in those before it, if it
             is whole.
@@ -244,13 +244,13 @@ class SlotFeed:
                 continue
             last = message
             kind, size = message[_AT], len(message)
-            own += (_SIZE.pack(size), message)
-            at += size + 4
+            own += (_FRAME.pack(b"d", size + 4), message)
+            at += size + _FRAME.size
             if kind not in _MARKED:
                 continue
             if kind == BEGIN:
                 is_inside = True
-                marks.append(_Mark(at - size - 4, _BEGIN.unpack_from(message, _AT)[1], False))
+                marks.append(_Mark(at - size - _FRAME.size, _BEGIN.unpack_from(message, _AT)[1], False))
             elif kind in _ENDS:
                 is_inside = False
                 if (form := _ENDS[kind]) is not None:

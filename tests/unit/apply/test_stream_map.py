@@ -34,7 +34,7 @@ FACTS = SourceFacts()
 
 def _framed(message: bytes, lsn: int) -> bytes:
     body = b"w" + struct.pack(">QQQ", lsn, lsn, 7) + message
-    return struct.pack(">I", len(body)) + body
+    return struct.pack(">cI", b"d", len(body) + 4) + body
 
 
 def _row(*values: object) -> bytes:

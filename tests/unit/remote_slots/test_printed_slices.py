@@ -29,7 +29,7 @@ Value = bytes | EllipsisType | None
 
 def framed(messages: Sequence[tuple[int, bytes]]) -> bytes:
     made = [wal_data(lsn, lsn, message) for lsn, message in messages]
-    return b"".join(struct.pack(">I", len(message)) + message for message in made)
+    return b"".join(struct.pack(">cI", b"d", len(message) + 4) + message for message in made)
 
 
 def relation(oid: int, columns: Sequence[str], identity: str = "d") -> bytes:

@@ -110,7 +110,7 @@ class BatchApplier:
     ) -> None:
         self._relations, self._positions, self._serial = relations, positions, serial
         self._applied, self._tables, self._sender, self._batches = applied, tables, sender, batches
-        self._rest = bytearray()
+        self._rest = b""
         self._counts = counts or BatchCounts()
 
     def apply(self, data: bytes) -> None:
@@ -125,8 +125,7 @@ class BatchApplier:
             self._one_by_one(Messages.parse(data))
             return
         self._tables.next_piece()
-        self._rest += data
-        messages = Messages.parse(bytes(self._rest))
+        messages = Messages.parse(self._rest + data if self._rest else data)
         taken = 0
         if self._serial.is_inside:
             taken = self._go_on(messages)
@@ -136,7 +135,7 @@ class BatchApplier:
             self._apply_whole(part.part(0, whole))
             taken += whole
         taken += self._ahead(messages.part(taken, len(messages.kind)))
-        del self._rest[: self._bytes_before(messages, taken)]
+        self._rest = messages.data[self._bytes_before(messages, taken) :].tobytes()
 
     def flush(self) -> None:
         """Wait until all that was sent is applied; as of the serial applier."""

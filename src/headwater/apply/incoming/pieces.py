@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
-from headwater.remote_slots.slot_feed import Piece
+import numpy as np
 
-_HEADER = struct.Struct(">IcQQQ")
+from headwater.remote_slots.framed_messages import find_messages
+from headwater.remote_slots.slot_feed import Piece
 
 
 def messages_of(piece: Piece) -> Iterator[tuple[bytes, int]]:
     """Give the messages of a piece, each with the LSN that it was sent with."""
-    data, at = piece.data, 0
-    while at < len(data):
-        size, _kind, lsn, _end, _time = _HEADER.unpack_from(data, at)
-        yield data[at + _HEADER.size : at + 4 + size], lsn
-        at += 4 + size
+    messages = find_messages(np.frombuffer(piece.data, np.uint8))
+    for start, end, lsn in zip(messages.start.tolist(), messages.end.tolist(), messages.lsn.tolist(), strict=True):
+        yield piece.data[start:end], lsn

@@ -32,7 +32,7 @@ from headwater.pipeline.requests.slot_request import kept_in_slot
 from headwater.pipeline.slices.message_files import MessageForm, message_table
 from headwater.pipeline.slot_moves import begin, slot_at
 from headwater.protocol.copy_frames import Piece as Messages
-from headwater.protocol.copy_frames import framed, payloads
+from headwater.protocol.copy_frames import framed
 from headwater.remote_slots.slot_feed import Heard, Piece
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot
@@ -67,7 +67,8 @@ class WalFeed:
         self._slot, self.start = slot, reached
         self._block = ExitStack()
         self._changed = threading.Condition()
-        self._pieces = deque[Piece]()
+        # Messages as they came, and up to which LSN all has come with them, None for in between.
+        self._pieces = deque[tuple[memoryview | bytes, int | None]]()
         self._bytes = 0
         self._error: HeadwaterError | None = None
         self._is_ending, self._arrived = False, threading.Event()
@@ -118,12 +119,14 @@ class WalFeed:
             self._changed.wait_for(lambda: self._pieces or self._error, seconds)
             if self._error is not None and not self._pieces:
                 raise self._error
-            pieces: list[Piece] = []
-            while self._pieces and sum(len(piece.data) for piece in pieces) < most_bytes:
-                pieces.append(self._pieces.popleft())
-            self._bytes -= sum(len(piece.data) for piece in pieces)
+            parts, size, reached = list[memoryview | bytes](), 0, None
+            while self._pieces and size < most_bytes:
+                data, reached = self._pieces.popleft()
+                parts.append(data)
+                size += len(data)
+            self._bytes -= size
             self._changed.notify_all()
-        return _joined(pieces)
+        return Piece(b"".join(parts), reached is not None, reached or 0, 0)
 
     def confirm(self, lsn: int) -> None:
         """Let the slot move up to an LSN."""
@@ -135,7 +138,7 @@ class WalFeed:
         self._kept = kept_in_slot(slot)
         self._position = self.start = max(self.start, slot.confirmed_lsn)
         # Nothing comes before: who waits for no more than that has it.
-        self._put(Piece(b"", True, self.start, 0))
+        self._put(b"", self.start)
         own = self._slot.request
         request = self._cluster.request_of(slot, own.settings)
         self._request = replace(request, plugin=own.plugin, options=own.options, slot=self._slot.name)
@@ -177,7 +180,7 @@ class WalFeed:
             _, places, texts = data.buffers()
             offsets = buffer_numbers(places, np.int32)[data.offset : data.offset + len(data) + 1].astype(np.int64)
             for piece in framed(lsn.to_numpy(), offsets, buffer_numbers(texts, np.uint8)):
-                self._put(Piece(payloads(piece.data), False, 0, 0))
+                self._put(piece.data, None)
 
     def _follow(self) -> None:
         """Take what a fold makes of the WAL, as it grows."""
@@ -205,30 +208,22 @@ class WalFeed:
             if isinstance(item, Reached):
                 self._note(item.kept)
             elif isinstance(item, Messages):
-                self._put(Piece(payloads(item.data), False, 0, 0))
+                self._put(item.data, None)
         return count > 0
 
     def _note(self, kept_state: KeptState) -> None:
         """Note that all before a state was given."""
         self._progress.reached(kept_state.state)
-        self._put(Piece(b"", True, kept_state.state.lsn, 0))
+        self._put(b"", kept_state.state.lsn)
 
-    def _put(self, piece: Piece) -> None:
+    def _put(self, data: memoryview | bytes, reached: int | None) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._is_ending or not self._bytes or self._bytes < MOST_BYTES)
-            self._pieces.append(piece)
-            self._bytes += len(piece.data)
+            self._pieces.append((data, reached))
+            self._bytes += len(data)
             self._changed.notify_all()
 
     def _fail(self, error: HeadwaterError) -> None:
         with self._changed:
             self._error = error
             self._changed.notify_all()
-
-
-def _joined(pieces: list[Piece]) -> Piece:
-    """Join pieces that follow each other."""
-    if not pieces:
-        return Piece(b"", False, 0, 0)
-    reached = max(piece.reached for piece in pieces)
-    return Piece(b"".join(piece.data for piece in pieces), pieces[-1].is_whole, reached, 0)

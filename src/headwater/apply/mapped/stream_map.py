@@ -44,7 +44,7 @@ from headwater.remote_slots.announced_relations import SentRelation
 from headwater.remote_slots.framed_messages import HEADER_BYTES, Found, find_messages
 
 Change = Insert | Update | Delete
-_SIZE = struct.Struct(">I")
+_FRAME = struct.Struct(">cI")
 _CHANGES = np.frombuffer(b"IUD", np.uint8)
 _OTHERS = np.frombuffer(b"RTScpA", np.uint8)
 _ROWS = b"IUD"
@@ -367,8 +367,8 @@ def _joined(data: bytes, messages: Found, replaced: dict[int, bytes | None], end
             parts.append(view[at:begin])
         at, new = behind, replaced[number]
         if new is not None:
-            parts.append(_SIZE.pack(HEADER_BYTES - _SIZE.size + len(new)))
-            parts.append(data[begin + _SIZE.size : begin + HEADER_BYTES])
+            parts.append(_FRAME.pack(b"d", HEADER_BYTES - 1 + len(new)))
+            parts.append(data[begin + _FRAME.size : begin + HEADER_BYTES])
             parts.append(new)
     parts.append(view[at:last])
     return b"".join(parts)

@@ -9,14 +9,16 @@ PostgreSQL: worker.c (stream_write_change, subxact_info_add, apply_handle_stream
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from headwater.base.system_errors import errors_as
 from headwater.errors import SpoolError
+from headwater.remote_slots.framed_messages import frame, whole_bytes
 
 MEMORY_BYTES = 1 << 20
 """What is kept in memory of a transaction, at most, but for a longer last message."""
@@ -24,10 +26,6 @@ MEMORY_BYTES = 1 << 20
 READ_BYTES = 4 << 20
 """What is read of the file at a time, at least."""
 
-_HEAD = struct.Struct(">IcQQq")
-"""Of a message, as it comes: how long it is, ``w`` and what stands behind that."""
-_COUNTED = 25
-"""Bytes of it that the length counts."""
 _WRITING, _READING = "write changes of a streamed transaction", "read changes of a streamed transaction"
 
 
@@ -60,7 +58,7 @@ class Spool:
         Raises:
             SpoolError: the file cannot be written.
         """
-        self.add_framed(xid, _HEAD.pack(len(data) + _COUNTED, b"w", lsn, lsn, 0) + data)
+        self.add_framed(xid, frame(data, lsn))
 
     def add_framed(self, xid: int, data: bytes | memoryview) -> None:
         """Add messages as they came, one after the other, of one transaction or subtransaction.
@@ -127,7 +125,7 @@ class Spool:
         self._memory = bytearray()
 
     def _of_file(self, file: IO[bytes]) -> Iterator[bytes]:
-        data, left = bytearray(), self._written
+        data, left = b"", self._written
         with errors_as(SpoolError, _READING, self._directory):
             file.seek(0)
         while left:
@@ -137,17 +135,6 @@ class Spool:
                 raise SpoolError("could not read changes of a streamed transaction: the file was cut")
             left -= len(piece)
             data += piece
-            if at := _whole(data):
-                yield bytes(memoryview(data)[:at])
-                del data[:at]
-
-
-def _whole(data: bytearray) -> int:
-    """Return where the last whole message ends."""
-    at = 0
-    while at + _HEAD.size <= len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        if end > len(data):
-            break
-        at = end
-    return at
+            at = whole_bytes(np.frombuffer(data, np.uint8))
+            yield data[:at]
+            data = data[at:]
