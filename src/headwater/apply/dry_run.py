@@ -139,12 +139,12 @@ def _feed(stack: ExitStack, request: ApplyRequest, reached: int) -> tuple[Feed, 
     connection, facts = open_server_slot(slot)
     try:
         options = stream_options(replace(request, slot=slot, streaming="off"), facts.major)
-        start_slot(connection, slot, reached, options)
+        stream = start_slot(connection, slot, reached, options)
     except BaseException:
         connection.close()
         raise
     # What the feed is made with is what it confirms.
-    own = stack.enter_context(SlotFeed(connection, facts.confirmed, asks=True))
+    own = stack.enter_context(SlotFeed(stream, facts.confirmed, asks=True))
     return own, facts.flushed if request.end is None else request.end
 
 

@@ -9,6 +9,7 @@ from headwater.base.kernels import borrowing_kernel
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
+Int = int | np.int64
 
 HEADER_BYTES = 1 + 4
 """Bytes of CopyData before its payload: a letter and a length."""
@@ -44,6 +45,24 @@ def frame_messages(lsn: Int64s, offsets: Int64s, data: Bytes, now: int, out: Byt
             out[o] = data[at]
             o += 1
     return o
+
+
+@borrowing_kernel
+def whole_frames(data: Bytes, start: int) -> Int:
+    """Return where whole messages of CopyData end that begin at a place.
+
+    Args:
+        data: uint8[] messages; behind those of CopyData another one may begin, or a part of one.
+    """
+    at: Int = start
+    while at + HEADER_BYTES <= len(data) and data[at] == 100:
+        size: Int = 0
+        for place in range(at + 1, at + HEADER_BYTES):
+            size = size << 8 | np.int64(data[place])
+        if at + 1 + size > len(data):
+            break
+        at += 1 + size
+    return at
 
 
 @borrowing_kernel

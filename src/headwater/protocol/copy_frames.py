@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.protocol import _copy_frames as _f
 from headwater.protocol._copy_frames import FRAME_BYTES, HEADER_BYTES, frame_messages, frame_rows
 from headwater.protocol.replication_messages import present
 
@@ -63,3 +64,8 @@ def framed_rows(offsets: Int64s, data: NDArray[np.uint8]) -> memoryview:
     out = np.empty(int(offsets[-1] - offsets[0]) + HEADER_BYTES * (len(offsets) - 1), np.uint8)
     frame_rows(offsets, data, out)
     return memoryview(out.data)
+
+
+def whole_frames(data: bytes, start: int) -> int:
+    """Return where whole messages of CopyData end that begin at a place, whatever comes behind them."""
+    return int(_f.whole_frames(np.frombuffer(data, np.uint8), start))

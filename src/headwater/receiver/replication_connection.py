@@ -13,7 +13,9 @@ PostgreSQL: libpqwalreceiver.c, streamutil.c, receivelog.c (14 to 19).
 from __future__ import annotations
 
 import select
+import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -213,7 +215,35 @@ class ReplicationConnection:
             ServerError: the server refuses.
             ConnectionLostError: the connection is lost.
         """
-        result = self._run(command)
+        return self._started(self._run(command))
+
+    def begin_stream(self, command: str) -> bytes:
+        """Send START_REPLICATION, and return the letter that the answer begins with; nothing of it is read yet.
+
+        Raises:
+            ConnectionLostError: the connection is lost.
+        """
+        self.begin(command)
+        while self._guarded(self._connection.flush):
+            select.select([], [self.fileno()], [])
+        select.select([self.fileno()], [], [])
+        with borrowed_socket(self.fileno()) as own, suppress(OSError):
+            return own.recv(1, socket.MSG_PEEK)
+        return b""
+
+    def take_started(self) -> None:
+        """Take the answer to START_REPLICATION of a logical slot.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        result = self._guarded(self._connection.get_result)
+        if result is None:
+            raise ConnectionLostError("the connection to the server is lost: it has not answered")
+        self._started(self._checked(result))
+
+    def _started(self, result: PGresult) -> list[Row] | None:
         if result.status == self._psycopg.pq.ExecStatus.COPY_BOTH:
             self._connection.nonblocking = 1
             self.has_ended = False
@@ -341,8 +371,7 @@ class ReplicationConnection:
         text = " ".join(message.split())
         if sqlstate is None:
             raise ConnectionLostError(f"the connection to the server is lost: {text}")
-        kind = ConnectionLostError if sqlstate.startswith(_PASSING) else ServerError
-        raise kind(f"the server says: {text}", hint=hint, sqlstate=sqlstate)
+        raise refusal(sqlstate, text, hint)
 
     def _taken(self) -> bytes | None:
         size, data = self._guarded(self._connection.get_copy_data, 1)
@@ -356,6 +385,22 @@ class ReplicationConnection:
         except self._psycopg.Error as error:
             message = _one_line(str(error).encode()) or "the server closed the connection"
             raise ConnectionLostError(f"the connection to the server is lost: {message}") from None
+
+
+def refusal(sqlstate: str, text: str, hint: str | None) -> ServerError:
+    """Return the error that a server has named: a connection that is lost, where the next attempt may fare better."""
+    kind = ConnectionLostError if sqlstate.startswith(_PASSING) else ServerError
+    return kind(f"the server says: {text}", hint=hint, sqlstate=sqlstate)
+
+
+@contextmanager
+def borrowed_socket(descriptor: int) -> Iterator[socket.socket]:
+    """Give a socket of libpq's, which is left open."""
+    own = socket.socket(fileno=descriptor)
+    try:
+        yield own
+    finally:
+        own.detach()
 
 
 def quoted(name: str) -> str:

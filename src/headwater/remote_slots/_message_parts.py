@@ -16,10 +16,18 @@ from headwater.rows.items import ABSENT, DELETE, INSERT, LITERAL, NULL, OLD_IS_K
 HEADER_BYTES = 1 + 4 + 1 + 8 + 8 + 8
 """Bytes before a message of pgoutput: ``d``, a length; ``w``, two LSNs, a time."""
 
+LEAST_BYTES = 1 + 4 + 1 + 8 + 8 + 1
+"""Bytes of the shortest frame of a stream: a sign of life."""
+
 COPY_DATA = 100
 """CopyData's letter."""
 
+KEEPALIVE = 107
+"""The letter of a walsender's sign of life, where XLogData has ``w``."""
+
 BEGIN_BYTES = 1 + 8 + 8 + 4
+BEGIN_PREPARE, STREAM_START, STREAM_STOP, STREAM_COMMIT = 98, 83, 69, 99
+PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED, STREAM_PREPARE = 80, 75, 114, 112
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, TRUNCATE = 66, 67, 79, 82, 89, 84
 _INSERT, _UPDATE, _DELETE = 73, 85, 68
 _KEY, _OLD, _NEW = 75, 79, 78
@@ -51,6 +59,41 @@ def count_messages(data: Bytes) -> Int:
         at += 1 + size
         count += 1
     return count if at == len(data) else -1
+
+
+@borrowing_kernel
+def mark_frames(
+    data: Bytes, fields: Int64s, kind: NDArray[np.uint8], at: Int64s, end: Int64s, lsn: Int64s
+) -> tuple[Int, Int]:
+    """Find where transactions and blocks begin and end in a stream, and signs of life.
+
+    Args:
+        data: uint8[] whole frames.
+        fields: int64[256] where the LSN is in messages of a letter, 0 for messages without; -1 for what is no mark.
+        kind: uint8[] gets the letter of each, of pgoutput's message or :data:`KEEPALIVE`; it has room for all frames.
+        at, end: int64[] get where its frame lies.
+        lsn: int64[] gets the LSN, 0 for none.
+
+    Returns:
+        how many there are; where the last frame is that is no sign of life, -1 for none.
+    """
+    place, count, last = 0, 0, -1
+    while place < len(data):
+        behind = place + 1 + _load(data, place + 1, 4)
+        own, start = np.uint8(0), place + HEADER_BYTES
+        if data[place + 5] == KEEPALIVE:
+            own = np.uint8(KEEPALIVE)
+        else:
+            last = place
+            if start < behind:
+                own = data[start]
+        field = fields[own]
+        if field == 0 or (field > 0 and start + field + 8 <= behind):
+            kind[count], at[count], end[count] = own, place, behind
+            lsn[count] = _load(data, start + field, 8) if field > 0 else 0
+            count += 1
+        place = behind
+    return count, last
 
 
 @borrowing_kernel

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from headwater.errors import ServerError, UsageError
 from headwater.pg.lsn import Lsn
+from headwater.receiver.frame_stream import FrameStream, start_frames
 from headwater.receiver.replication_connection import ReplicationConnection, quoted
 from headwater.receiver.server_extra import load_psycopg
 from headwater.remote_slots.slot_address import SlotAddress
@@ -28,6 +29,9 @@ _SETTINGS = (
 )
 ENDING_SECONDS, RELEASING_SECONDS = 2.0, 0.1
 """How long a server may take to end a stream that is left, and to let go of the slot then."""
+
+LEFT_BYTES = 1 << 20
+"""What is read at a time of a stream that is left."""
 
 WHOLE: Mapping[str, str] = {"proto_version": "1"}
 """Options by which transactions come whole, once they have committed."""
@@ -176,7 +180,7 @@ def _require_publications(connection: ReplicationConnection, address: SlotAddres
 
 def start_slot(
     connection: ReplicationConnection, address: SlotAddress, lsn: int, options: Mapping[str, str] = WHOLE
-) -> None:
+) -> FrameStream:
     """Begin the stream of a slot; what committed before an LSN, or before it was confirmed, does not come.
 
     Args:
@@ -191,23 +195,23 @@ def start_slot(
     command = f"START_REPLICATION SLOT {quoted(address.slot)} LOGICAL {Lsn(lsn)}"
     words = "".join(f", {name} {literal(value)}" for name, value in options.items() if name != "proto_version")
     version = literal(options["proto_version"])
-    connection.start_stream(f"{command} (proto_version {version}, publication_names {names}{words})")
+    return start_frames(connection, f"{command} (proto_version {version}, publication_names {names}{words})")
 
 
-def close_quietly(connection: ReplicationConnection) -> None:
-    """End a stream's connection, whatever has become of it.
+def close_quietly(stream: FrameStream) -> None:
+    """End a stream, and its connection, whatever has become of it.
 
     The server is given a moment to end the stream itself: then the slot is free when this returns.
     """
     until = time.monotonic() + ENDING_SECONDS
     with suppress(ServerError):
-        connection.leave_stream()
-        while not connection.has_ended and time.monotonic() < until:
-            if connection.message() is None and not connection.has_ended:
-                connection.wait(until - time.monotonic())
-        if connection.has_ended:
-            connection.wait(RELEASING_SECONDS)  # what the server says next it says once it has let go of the slot
-    connection.close()
+        stream.leave()
+        while not stream.has_ended and time.monotonic() < until:
+            if not stream.frames(LEFT_BYTES) and not stream.has_ended:
+                stream.wait(until - time.monotonic())
+        if stream.has_ended:
+            stream.wait(RELEASING_SECONDS)  # what the server says next it says once it has let go of the slot
+    stream.close()
 
 
 def literal(text: str) -> str:

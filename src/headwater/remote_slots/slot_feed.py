@@ -6,8 +6,6 @@ kernels take them (:mod:`headwater.remote_slots._message_parts`).
 Invariants: the connection is the thread's alone. Confirmed to the server is what :meth:`SlotFeed.confirm` was told,
 never more. The server is answered while nobody takes anything; only then it is not read from any more.
 
-Known gap: libpq gives a message at a time, so each goes through Python once, as bytes.
-
 PostgreSQL: walsender.c (WalSndKeepalive, ProcessStandbyReplyMessage), worker.c (LogicalRepApplyLoop).
 """
 
@@ -16,18 +14,20 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headwater.errors import ConnectionLostError
 from headwater.pg.lsn import Lsn
 from headwater.protocol.replication_messages import POSTGRES_EPOCH, Keepalive, parse_message, status_update
-from headwater.receiver.replication_connection import ReplicationConnection
+from headwater.receiver.frame_stream import FrameStream
 from headwater.receiver.wal_writing import Wakeup
-from headwater.remote_slots._message_parts import BEGIN, COMMIT
 from headwater.remote_slots.slot_connection import close_quietly
+from headwater.remote_slots.stream_marks import Marks, marks_of
 
 STATUS_SECONDS, TIMEOUT_SECONDS, ASKING_SECONDS = 10.0, 60.0, 0.1
 """The server is told at least as often how far all is; it is lost if it says nothing for so long; and is asked as
@@ -39,24 +39,9 @@ MANY_TIMES, SHUTDOWN_SECONDS = 20, 3.0
 MOST_BYTES = 64 << 20
 """Bytes that wait to be taken; when there are more the server is not read from."""
 
-_FRAME = struct.Struct(">cI")
-_BEGIN = struct.Struct(">cQqI")
+_FRAME_BYTES = 5
+"""Bytes of CopyData before the walsender's message."""
 _DATA, _SENT = struct.Struct(">cQQq"), struct.Struct(">q")
-_BLOCKS = {ord("b"), ord("S")}
-_ENDS: dict[int, struct.Struct | None] = {
-    COMMIT: struct.Struct(">cBQQ"),
-    ord("P"): struct.Struct(">cBQQ"),
-    ord("K"): struct.Struct(">cBQQ"),
-    ord("r"): struct.Struct(">cBQQ"),
-    ord("c"): struct.Struct(">cIBQQ"),
-    ord("p"): struct.Struct(">cBQQ"),
-    ord("E"): None,
-}
-"""Messages that end a transaction, or what else moves the place of a slot, with its END; or a block, which does not."""
-_DATA_KIND = ord("w")
-_MARKED = {BEGIN, *_BLOCKS, *_ENDS}
-_AT = 25
-"""Where pgoutput's message begins in one of the stream."""
 
 
 @dataclass(frozen=True)
@@ -93,23 +78,11 @@ class Heard:
     end_at: int | None = None
 
 
-class _Mark(NamedTuple):
-    """The beginning of a transaction with the START of its commit record, or its end with that record's END.
-
-    Attributes:
-        at: bytes of the stream before the beginning, or up to the end; lsn: the LSN; is_end: which of both.
-    """
-
-    at: int
-    lsn: int
-    is_end: bool
-
-
 class SlotFeed:
     """A slot's feed; a context manager, whose end lets go of the connection.
 
     Args:
-        connection: on which the slot streams.
+        stream: of the slot.
         reached: LSN from which it does; all before it is confirmed.
         asks: the server is asked again and again how far it has come.
 
@@ -119,12 +92,12 @@ class SlotFeed:
         heard: the last that the server has said of itself.
     """
 
-    def __init__(self, connection: ReplicationConnection, reached: int, *, asks: bool = False) -> None:
-        self._connection, self.asks, self.start = connection, asks, reached
+    def __init__(self, stream: FrameStream, reached: int, *, asks: bool = False) -> None:
+        self._stream, self.asks, self.start = stream, asks, reached
         self.heard = Heard(reached)
         self._reached = self._given = self._confirmed = reached
         self._data, self._is_inside = bytearray(), False
-        self._marks, self._begin = deque[_Mark](), 0
+        self._marks, self._begin = Marks.none(), 0
         self._changed, self._wakeup = threading.Condition(), Wakeup()
         self._error: Exception | None = None
         self._is_ending = False
@@ -172,24 +145,21 @@ class SlotFeed:
 
     def _cut(self, most_bytes: int, stop: int | None) -> Piece:
         """Take the first transactions, or all that there is."""
-        transactions, size, reached, is_whole = 0, len(self._data), self._reached, not self._is_inside
-        while self._marks:
-            mark = self._marks[0]
-            at = mark.at - self._begin
-            if not mark.is_end and stop is not None and mark.lsn >= stop:
-                size, reached, is_whole = at, max(stop, self._given), True
-                break
-            self._marks.popleft()
-            transactions += mark.is_end
-            if mark.is_end and at >= most_bytes:
-                # Behind the last one the server may have come further still.
-                if at < size:
-                    size, reached, is_whole = at, mark.lsn, True
-                break
+        marks, size, reached, is_whole = self._marks, len(self._data), self._reached, not self._is_inside
+        at, count = marks.at - self._begin, len(marks.at)
+        stopped = count if stop is None else _first(~marks.is_end & (marks.lsn >= stop))
+        enough = _first(marks.is_end & (at >= most_bytes))
+        taken = min(stopped, enough + 1, count)
+        if stop is not None and stopped < min(enough, count):
+            size, reached, is_whole = int(at[stopped]), max(stop, self._given), True
+        elif enough < count and at[enough] < size:
+            # Behind the last one the server may have come further still.
+            size, reached, is_whole = int(at[enough]), int(marks.lsn[enough]), True
+        self._marks = marks.behind(taken)
         data = bytes(memoryview(self._data)[:size])
         del self._data[:size]
         self._begin += size
-        return Piece(data, is_whole, reached, transactions)
+        return Piece(data, is_whole, reached, int(np.count_nonzero(marks.is_end[:taken])))
 
     def _run(self) -> None:
         try:
@@ -202,16 +172,16 @@ class SlotFeed:
                 if not has_room:
                     # What it says is not heard meanwhile.
                     self._heard_at = time.monotonic()
-                if self._connection.has_ended:
-                    self._connection.end_stream()
+                if self._stream.has_ended:
+                    self._stream.end()
                     raise ConnectionLostError("the server has ended the stream, as it shuts down")
                 self._tell_if_due()
-                self._connection.wait(self._patience, [self._wakeup.fileno()], has_room)
+                self._stream.wait(self._patience, [self._wakeup.fileno()], has_room)
             self._tell(False)
         except Exception as error:  # whatever it is, who takes pieces has to hear of it
             self._fail(error)
         finally:
-            close_quietly(self._connection)
+            close_quietly(self._stream)
 
     @property
     def _patience(self) -> float:
@@ -224,50 +194,28 @@ class SlotFeed:
 
     def _read(self) -> bool:
         """Read what is there, up to a bound; tell whether there was anything."""
-        messages = self._connection.messages(MOST_BYTES >> 4)
-        if messages:
+        frames = self._stream.frames(MOST_BYTES >> 4)
+        if frames:
             self._heard_at = time.monotonic()
-            self._note(messages)
-        return bool(messages)
+            self._note(frames)
+        return bool(frames)
 
-    def _note(self, messages: list[bytes]) -> None:
+    def _note(self, frames: bytes) -> None:
         """Have messages ready to be taken, and note where transactions begin and end in them."""
-        own, marks, reached, is_inside = list[bytes](), list[_Mark](), self._reached, self._is_inside
-        last: bytes | None = None
-        with self._changed:  # Who takes pieces changes both.
-            begin = self._begin + len(self._data)
-        at = begin
-        for message in messages:
-            if message[0] != _DATA_KIND:
-                end = self._heard(message)
-                reached = reached if is_inside else max(reached, end)
-                continue
-            last = message
-            kind, size = message[_AT], len(message)
-            own += (_FRAME.pack(b"d", size + 4), message)
-            at += size + _FRAME.size
-            if kind not in _MARKED:
-                continue
-            if kind == BEGIN:
-                is_inside = True
-                marks.append(_Mark(at - size - _FRAME.size, _BEGIN.unpack_from(message, _AT)[1], False))
-            elif kind in _ENDS:
-                is_inside = False
-                if (form := _ENDS[kind]) is not None:
-                    reached = max(reached, form.unpack_from(message, _AT)[-1])
-                    marks.append(_Mark(at, reached, True))
-            else:
-                is_inside = True
-        if last is not None:
-            _, start, end, sent_at = _DATA.unpack_from(last)
+        marks = marks_of(frames)
+        ends = [self._heard(frames[at + _FRAME_BYTES : end]) for at, end in marks.signs]
+        reached = marks.reached(ends, self._is_inside, self._reached)
+        if marks.last >= 0:
+            _, start, end, sent_at = _DATA.unpack_from(frames, marks.last + _FRAME_BYTES)
             received = max(self.heard.received, start, end)
             self.heard = replace(self.heard, received=received, sent_at=sent_at, received_at=_now())
-        if own or reached > self._reached:
+        data = marks.without_signs(frames)
+        if data or reached[-1] > self._reached:
             with self._changed:
-                self._data += b"".join(own)
-                self._is_inside = is_inside
-                self._marks += marks
-                self._reached = reached
+                self._marks = self._marks.joined(marks.kept(reached, self._begin + len(self._data)))
+                self._data += data
+                self._is_inside = marks.is_inside(self._is_inside)
+                self._reached = int(reached[-1])
                 self._changed.notify_all()
 
     def _heard(self, message: bytes) -> int:
@@ -306,8 +254,13 @@ class SlotFeed:
 
     def _tell(self, asks: bool) -> None:
         confirmed = self._confirmed
-        self._connection.send(status_update(confirmed, Lsn(confirmed), Lsn(confirmed), asks))
+        self._stream.send(status_update(confirmed, Lsn(confirmed), Lsn(confirmed), asks))
         self._told, self._told_at = confirmed, time.monotonic()
+
+
+def _first(chosen: NDArray[np.bool_]) -> int:
+    """Return the first that is chosen, or how many there are."""
+    return int(np.argmax(chosen)) if chosen.any() else len(chosen)
 
 
 def _now() -> int:

@@ -19,6 +19,7 @@ from typing import Self
 
 from headwater.errors import ConnectionLostError, ServerError
 from headwater.pg.lsn import Lsn
+from headwater.receiver.frame_stream import FrameStream
 from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.receiver.wal_receiver import FIRST_SECONDS, MOST_SECONDS
 from headwater.remote_slots.slot_address import SlotAddress
@@ -217,19 +218,17 @@ class SlotStream:
             self._connection, self.facts = open_slot(self._address)
             self._check(self.facts)
         connection = self._connection
-        self._start(connection)
-        self._feed = SlotFeed(connection, self.reached, asks=self._hurries)
+        self._feed = SlotFeed(self._start(connection), self.reached, asks=self._hurries)
         self._connection = None
         self._feeds.enter_context(self._feed)
         return self._feed
 
-    def _start(self, connection: ReplicationConnection) -> None:
+    def _start(self, connection: ReplicationConnection) -> FrameStream:
         """Begin the stream, once who has read the slot before is gone."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                start_slot(connection, self._address, self.reached)
-                return
+                return start_slot(connection, self._address, self.reached)
             except ConnectionLostError as error:
                 if error.sqlstate != _IN_USE or time.monotonic() >= until:
                     raise

@@ -29,11 +29,11 @@ def slot_feed(request: ApplyRequest, reached: int) -> SlotFeed:
     """
     connection, facts = open_slot(request.slot)
     try:
-        start_slot(connection, request.slot, reached, stream_options(request, facts.major))
+        stream = start_slot(connection, request.slot, reached, stream_options(request, facts.major))
     except BaseException:
         connection.close()
         raise
-    return SlotFeed(connection, max(reached, facts.confirmed), asks=request.end is not None)
+    return SlotFeed(stream, max(reached, facts.confirmed), asks=request.end is not None)
 
 
 def source_node(request: ApplyRequest) -> str:

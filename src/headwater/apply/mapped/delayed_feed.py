@@ -110,9 +110,8 @@ class DelayedFeed:
         for number in np.flatnonzero(np.isin(messages.kind, _LOOKED_AT)).tolist():
             kind, start = int(messages.kind[number]), int(messages.start[number])
             due = self._time(piece.data, start + _TIMES[kind]) if kind in _TIMES else 0.0
-            end = (
-                int.from_bytes(piece.data[start + _ENDS[kind] : start + _ENDS[kind] + 8], "big") if kind in _ENDS else 0
-            )
+            at = start + _ENDS.get(kind, 0)
+            end = int.from_bytes(piece.data[at : at + 8], "big") if kind in _ENDS else 0
             self._marks.append((start - HEADER_BYTES, due, end))
 
     def _time(self, data: bytes, at: int) -> float:
