@@ -35,3 +35,32 @@ class Feed(Protocol):
 
     def confirm(self, lsn: int) -> None:
         """Let the source know that all up to an LSN is durable."""
+
+
+class FeedOfFeed:
+    """A feed whose pieces are made of another feed's; a context manager. Whoever extends it says how, by ``take``.
+
+    Args:
+        feed: the other one.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    @property
+    def heard(self) -> Heard:
+        """What the server has said of itself."""
+        return self._feed.heard
+
+    def __enter__(self) -> Self:
+        self._feed.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._feed.__exit__(kind, error, trace)
+
+    def confirm(self, lsn: int) -> None:
+        """Let the source know that all up to an LSN is durable."""
+        self._feed.confirm(lsn)

@@ -15,15 +15,13 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
-from headwater.apply.incoming.feeds import Feed
+from headwater.apply.incoming.feeds import Feed, FeedOfFeed
 from headwater.errors import UsageError
 from headwater.remote_slots.framed_messages import HEADER_BYTES, find_messages
-from headwater.remote_slots.slot_feed import Heard, Piece
+from headwater.remote_slots.slot_feed import Piece
 
 MICROSECONDS = 1_000_000
 EPOCH_SECONDS = 946_684_800
@@ -58,7 +56,7 @@ def read_delay(text: str) -> float:
     return seconds
 
 
-class DelayedFeed:
+class DelayedFeed(FeedOfFeed):
     """The feed; a context manager.
 
     Args:
@@ -67,28 +65,11 @@ class DelayedFeed:
     """
 
     def __init__(self, feed: Feed, seconds: float, reached: int, waits: Waits = lambda _: None) -> None:
-        self._feed, self._seconds, self._waits = feed, seconds, waits
+        super().__init__(feed)
+        self._seconds, self._waits = seconds, waits
         self._held: Piece | None = None
         self._marks = deque[tuple[int, float, int]]()
         self._given, self._reached = 0, reached
-
-    @property
-    def heard(self) -> Heard:
-        """What the server has said of itself."""
-        return self._feed.heard
-
-    def __enter__(self) -> Self:
-        self._feed.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._feed.__exit__(kind, error, trace)
-
-    def confirm(self, lsn: int) -> None:
-        """Let the source know that all up to an LSN is durable."""
-        self._feed.confirm(lsn)
 
     def take(self, seconds: float, most_bytes: int) -> Piece:
         """Take what is due; see :meth:`headwater.apply.incoming.feeds.Feed.take`.

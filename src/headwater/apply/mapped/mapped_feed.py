@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
-from headwater.apply.incoming.feeds import Feed
+from headwater.apply.incoming.feeds import Feed, FeedOfFeed
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.mapped.source_facts import ask_source, open_asked
 from headwater.apply.mapped.stream_map import StreamMap
 from headwater.errors import HeadwaterError, TargetError
-from headwater.remote_slots.slot_feed import Heard, Piece
+from headwater.remote_slots.slot_feed import Piece
 
 MOST_BYTES = 16 << 20
 
@@ -46,7 +44,7 @@ def take_behind(feed: Feed, seconds: float, most_bytes: int, flush: Callable[[],
         raise
 
 
-class MappedFeed:
+class MappedFeed(FeedOfFeed):
     """The feed; a context manager.
 
     Args:
@@ -54,22 +52,9 @@ class MappedFeed:
     """
 
     def __init__(self, feed: Feed, stream: StreamMap) -> None:
-        self._feed, self._stream = feed, stream
+        super().__init__(feed)
+        self._stream = stream
         self._error: HeadwaterError | None = None
-
-    @property
-    def heard(self) -> Heard:
-        """What the server has said of itself."""
-        return self._feed.heard
-
-    def __enter__(self) -> Self:
-        self._feed.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._feed.__exit__(kind, error, trace)
 
     def take(self, seconds: float, most_bytes: int = MOST_BYTES) -> Piece:
         """Take what has come, mapped; see :meth:`headwater.apply.incoming.feeds.Feed.take`.
@@ -86,7 +71,3 @@ class MappedFeed:
         if self._error is not None:
             return Piece(data, False, 0, 0)
         return replace(piece, data=data)
-
-    def confirm(self, lsn: int) -> None:
-        """Let the source know that all up to an LSN is durable."""
-        self._feed.confirm(lsn)
