@@ -189,8 +189,8 @@ class SocketFrames(FrameStream):
         if kind == _DONE:
             self.has_ended = True
         elif kind == _ERROR:
-            said = report(body)
-            self._error = refusal(said.sqlstate, " ".join(said.message.split()), said.hint or said.detail)
+            failure = report(body)
+            self._error = refusal(failure.sqlstate, " ".join(failure.message.split()), failure.hint or failure.detail)
             self.has_ended = True
 
     def send(self, message: bytes) -> None:

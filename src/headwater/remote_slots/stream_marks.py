@@ -1,4 +1,4 @@
-"""Where transactions begin and end in a slot's stream, and the server's signs of life in it.
+"""The places where transactions begin and end in a slot's stream, and the server's signs of life in it.
 
 In: frames as they came. Out: flat arrays; nothing is made for each message.
 

@@ -66,16 +66,16 @@ def test_marks_of_a_stream(seed: int) -> None:
     stream = payloads(chosen, chosen.randrange(40))
     inside, reached, begin = chosen.random() < 0.5, chosen.randrange(120), chosen.randrange(1000)
     frames = b"".join(map(framed, stream))
-    found = marks_of(frames)
-    ends = [struct.unpack_from(">Q", frames, at + 6)[0] for at, _ in found.signs]
-    places = found.reached(ends, inside, reached)
-    marks = Marks.none().joined(found.kept(places, begin))
+    frame_marks = marks_of(frames)
+    ends = [struct.unpack_from(">Q", frames, at + 6)[0] for at, _ in frame_marks.signs]
+    places = frame_marks.reached(ends, inside, reached)
+    marks = Marks.none().joined(frame_marks.kept(places, begin))
     own = list(zip(marks.at.tolist(), marks.lsn.tolist(), marks.is_end.tolist(), strict=True))
-    assert (own, found.is_inside(inside), places[-1]) == twin(stream, begin, inside, reached)
-    assert found.without_signs(frames) == b"".join(framed(payload) for payload in stream if payload[:1] != b"k")
+    assert (own, frame_marks.is_inside(inside), places[-1]) == twin(stream, begin, inside, reached)
+    assert frame_marks.without_signs(frames) == b"".join(framed(payload) for payload in stream if payload[:1] != b"k")
     data = [number for number, payload in enumerate(stream) if payload[:1] != b"k"]
     before = stream[: data[-1]] if data else []
-    assert found.last == (len(b"".join(map(framed, before))) if data else -1)
+    assert frame_marks.last == (len(b"".join(map(framed, before))) if data else -1)
 
 
 def test_marks_that_are_taken() -> None:
