@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from headwater.apply.incoming import wal_source
+from headwater.cli.apply import apply_command
+from headwater.cli.shared_flags import EngineFlags
 from headwater.pg.lsn import Lsn
 from serving.service import backup_of, wait_until
 
@@ -32,8 +36,7 @@ def _work(pair: Pair, number: int) -> None:
     )
 
 
-@pytest.mark.parametrize("engine", ["auto", pytest.param("spark", marks=pytest.mark.slow)])
-def test_the_same_rows(tmp_path: Path, engine: str) -> None:
+def test_the_same_rows(tmp_path: Path) -> None:
     with pair_of(16) as pair:
         for database in (SOURCE, OURS):
             pair.run(database, *TABLES)
@@ -41,7 +44,7 @@ def test_the_same_rows(tmp_path: Path, engine: str) -> None:
         backup = backup_of(pair.server, tmp_path / "backup")
         command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
         command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
-        command += ["--to", pair.place(OURS), "--publication", "p", "--engine", engine, "--disable-on-error"]
+        command += ["--to", pair.place(OURS), "--publication", "p", "--disable-on-error"]
         command.append("--no-copy-data")
         for number in (1, 2):
             _work(pair, number)
@@ -61,6 +64,29 @@ def test_the_same_rows(tmp_path: Path, engine: str) -> None:
             running.send_signal(signal.SIGINT)
             assert running.wait(60) == 0
         assert pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots") == [(0,)]
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
+def test_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """What an engine decodes, in several stretches, is followed by what comes as the log grows."""
+    monkeypatch.setattr(EngineFlags, "bulk_bytes", 1 << 16)
+    monkeypatch.setattr(wal_source, "PASS_BYTES", 1 << 18)
+    with pair_of(18) as pair:
+        for database in (SOURCE, OURS):
+            pair.run(database, *TABLES)
+        pair.run(SOURCE, "ALTER TABLE s.whole REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLES IN SCHEMA s")
+        backup = backup_of(pair.server, tmp_path / "backup")
+        command = ["--wal", str(pair.server.wal_directory), "--catalog", str(backup), "--database", SOURCE]
+        command += ["--slots", str(tmp_path / "slots"), "--to", pair.place(OURS), "--publication", "p"]
+        command += ["--engine", engine, "--disable-on-error", "--no-copy-data"]
+        for first in (1, 9):
+            for number in range(first, first + 8):
+                _work(pair, number)
+            end = pair.end()
+            pair.run(SOURCE, "SELECT pg_log_standby_snapshot()")
+            result = CliRunner().invoke(apply_command, [*command, "--end", str(Lsn(end))])
+            assert (result.exit_code, result.output) == (0, "")
+            assert pair.rows(OURS) == pair.rows(SOURCE)
 
 
 @pytest.mark.parametrize(
