@@ -474,6 +474,12 @@ class ConflictFlags:
         "both",
         help="Where conflicts are told of: on standard error, or in headwater.conflicts on the target.",
     )
+    retain_deleted: str | None = from_flag(
+        "--retain-deleted",
+        metavar="TIME",
+        help="Keep deletions of the target's rows that long, such as 1h or 30min, by a trigger of each table, and tell "
+        "update_deleted from update_missing by them.",
+    )
 
     def rules(self, *, two_phase: bool) -> ConflictRules:
         """Return the rules.
@@ -485,5 +491,9 @@ class ConflictFlags:
             UsageError: one is malformed, or two contradict each other.
         """
         from headwater.apply.incoming.conflict_rules import ConflictRules
+        from headwater.apply.mapped.delayed_feed import read_delay
 
-        return ConflictRules.parse(self.conflicts, log=self.log_conflicts, two_phase=two_phase)
+        seconds = None if self.retain_deleted is None else read_delay(self.retain_deleted)
+        return ConflictRules.parse(
+            self.conflicts, log=self.log_conflicts, two_phase=two_phase, keeps_deleted_seconds=seconds
+        )

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headwater.apply.progress.deletion_tables import IS_TRIGGER
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.local_rows import COMMIT_OF
 from headwater.apply.target.lookup import Lookup, LookupColumn
@@ -32,9 +33,10 @@ from headwater.receiver.replication_connection import quoted
 TEXT_ARRAY = 1009
 MOST_COLUMNS = 62
 
-_FACTS = """
+_FACTS = f"""
 SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
-                   WHERE tgrelid = $1::oid AND tgenabled IN ('R', 'A') AND NOT tgisinternal)
+                   WHERE tgrelid = $1::oid AND tgenabled IN ('R', 'A') AND NOT tgisinternal
+                         AND NOT {IS_TRIGGER})
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE ev_class = $1::oid AND ev_enabled IN ('R', 'A')),
        EXISTS (SELECT FROM pg_catalog.pg_index i
                WHERE indrelid = $1::oid AND (indisunique OR indisexclusion)
