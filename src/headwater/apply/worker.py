@@ -341,13 +341,13 @@ class ApplyWorker:
             origin.number,
             sessions,
             lambda: states.are_ready and not skipping.is_set and aside.may_run_ahead,
-            bulk if request.folds else None,
+            bulk if request.batches else None,
         )
         stack.enter_context(streams)
         ahead = stack.enter_context(FoldsAhead())
         return BatchApplier(
             *(connection, relations, positions, streams, tables, bulk, ahead),
-            batches=request.folds,
+            batches=request.batches,
             counts=self.batches,
         )
 

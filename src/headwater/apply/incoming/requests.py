@@ -132,11 +132,6 @@ class ApplyRequest:
     delay_seconds: float = 0.0
     conflicts: ConflictRules = field(default_factory=ConflictRules)
 
-    @property
-    def folds(self) -> bool:
-        """Whether changes are folded: those with values in binary form are not."""
-        return self.batches and not self.binary
-
     def __post_init__(self) -> None:
         if self.maps and (self.definitions.creates_tables or self.definitions.ddl != "ignore"):
             raise UsageError("--create-tables and --ddl make tables as the source has them, not as rules have them")
