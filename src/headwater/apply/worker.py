@@ -165,8 +165,7 @@ class ApplyWorker:
                 # what sets single rows aside, or with checks.
                 changed = time.monotonic()
             except HeldTableError as error:
-                self._failed(error)
-                hold_table(self._request, error)
+                self._hold(error, began)
             except (ServerError, SpoolError) as error:
                 if self._is_end(error):
                     return
@@ -179,6 +178,17 @@ class ApplyWorker:
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _hold(self, held: HeldTableError, began: float) -> None:
+        """Hold a table; what cannot be done now is tried again, as the transaction comes again."""
+        self._failed(held)
+        try:
+            hold_table(self._request, held)
+        except ServerError as error:
+            if self._request.disables_on_error:
+                raise
+            self._failed(error)
+            self._wait(began + self._request.retry_seconds)
 
     def _disable(self, error: HeadwaterError) -> None:
         if isinstance(error, ServerError):
@@ -241,7 +251,10 @@ class ApplyWorker:
     def _changes_of(self, connection: TargetConnection, subscription: Subscription) -> DefinitionChanges:
         asked, states = self._request.definitions, self._copies.states
         return DefinitionChanges(
-            *(connection, subscription, asked.ddl, asked.indexes, states, states), is_main=True, say=self._say
+            *(connection, subscription, asked.ddl, asked.indexes, states, states),
+            is_main=True,
+            say=self._say,
+            is_of_server=self._request.wal is None,
         )
 
     def _copy_first(self, connection: TargetConnection, start: int) -> None:
@@ -259,7 +272,8 @@ class ApplyWorker:
         self._has_subscribed = True
         self._conflicts.check(connection, lambda: source_node(request))
         two_phase = is_two_phase(connection, subscription, request)
-        by_default = "parallel" if VERSIONS[facts.major].streams_by_default and not request.delay_seconds else "off"
+        streams = VERSIONS[facts.major].streams_by_default and not request.runs_behind_commits
+        by_default = "parallel" if streams else "off"
         streaming = request.streaming or by_default
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection, facts)
@@ -267,6 +281,8 @@ class ApplyWorker:
         feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
         positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, slot_stream.start)
+        if request.definitions.ddl != "ignore":
+            self._definitions = self._changes_of(connection, subscription)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
 

@@ -240,7 +240,8 @@ class DefinitionFlags:
         type=click.Choice(("apply", "hold", "ignore")),
         default="ignore",
         show_default=True,
-        help="With --wal: DDL of published tables is applied in its place, or holds its table until the target's fits.",
+        help="With --wal: DDL of published tables is applied in its place, or holds its table until the target's fits. "
+        "With --from: hold holds a table once columns come that the target's does not have.",
     )
 
     def request(self) -> DefinitionRequest:
@@ -259,8 +260,11 @@ class DefinitionFlags:
             raise UsageError(
                 "--create-tables needs --wal", hint="copy the definitions by pg_dump --schema-only, or give --wal"
             )
-        if self.ddl != "ignore":
-            raise UsageError("--ddl needs --wal", hint="a server's slot does not tell DDL")
+        if self.ddl == "apply":
+            raise UsageError(
+                "--ddl apply needs --wal: a server's slot does not tell DDL, and its catalog is not as of the change",
+                hint="--ddl hold holds a table that no longer fits, until the target's is changed",
+            )
 
 
 def parsed_lsn(text: str | None) -> int | None:

@@ -145,8 +145,26 @@ class ApplyRequest:
                 "what is applied ahead of its commit would hold its locks for as long as it is delayed",
                 hint="with --delay, have --streaming on or off",
             )
+        self._check_holding()
         if self.binary and self.maps.needs_text:
             raise UsageError("masks and conditions look at values as text", hint="leave --binary out")
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
             if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")
+
+    @property
+    def runs_behind_commits(self) -> bool:
+        """Whether nothing is applied before its commit has come."""
+        return bool(self.delay_seconds) or (self.wal is None and self.definitions.ddl == "hold")
+
+    def _check_holding(self) -> None:
+        """See that a table of a server's slot can be held: from the beginning of a transaction that was committed."""
+        if self.wal is not None or self.definitions.ddl != "hold":
+            return
+        if self.streaming == "parallel":
+            raise UsageError(
+                "of what is applied ahead of its commit it is not known from where on a table is to be held",
+                hint="with --ddl hold, have --streaming on or off",
+            )
+        if self.slot.two_phase:
+            raise UsageError("--ddl hold with --two-phase needs --wal")

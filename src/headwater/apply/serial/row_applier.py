@@ -183,10 +183,10 @@ class RowApplier(TargetTransaction):
                 self.flush()
             try:
                 mapped = self._relations.mapped(oid, self._about(kind))
-            except TargetError:
+            except TargetError as error:
                 if self._passes_over(oid, remote):
                     return None
-                raise
+                raise self._misfit(oid, remote, error) from None
             if not self._is_applied(mapped, remote):
                 return None
             self._use(mapped, oid)
@@ -198,6 +198,12 @@ class RowApplier(TargetTransaction):
         if self._definitions is None or sent is None or remote.finish_lsn is None:
             return False
         return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+
+    def _misfit(self, oid: int, remote: RemoteTransaction, error: TargetError) -> TargetError:
+        """Return what is raised where a relation cannot be mapped."""
+        if self._definitions is None or remote.finish_lsn is None or self._relations.sent(oid) is None:
+            return error
+        return self._definitions.misfit(self._name(oid), remote.finish_lsn, error)
 
     def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
         if remote.finish_lsn is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +41,11 @@ _NOTE = """
 INSERT INTO headwater.subscription_range (srsubid, srrelid, first_block, xid)
 VALUES ($1::int4, $2::oid, $3::int8, pg_catalog.pg_current_xact_id()::text::int8)
 """
+_NOTE_ALL = """
+INSERT INTO headwater.subscription_range (srsubid, srrelid, first_block, xid)
+SELECT $1::int4, $2::oid, n, pg_catalog.pg_current_xact_id()::text::int8 FROM pg_catalog.unnest($3::int8[]) n
+"""
+_NOTED = "SELECT first_block FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid"
 _IS_NOTED = """
 SELECT 1 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid AND first_block = $3::int8
 """
@@ -135,6 +140,20 @@ def hold_row(connection: TargetConnection, subscription: Subscription, oid: int)
 def note_range(connection: TargetConnection, subscription: Subscription, oid: int, first: int) -> None:
     """Note the transaction that the connection is in as one that has inserted rows, by what is first in it."""
     connection.rows(_NOTE, (str(subscription.number), str(oid), str(first)))
+
+
+def note_ranges(connection: TargetConnection, subscription: Subscription, oid: int, numbers: Sequence[int]) -> None:
+    """Note the transaction that the connection is in as one that has inserted several ranges, by a number for each."""
+    texts = "{" + ",".join(map(str, numbers)) + "}"
+    connection.rows(_NOTE_ALL, (str(subscription.number), str(oid), texts))
+
+
+def noted_ranges(connection: TargetConnection, subscription: Subscription, oid: int) -> set[int]:
+    """Return the ranges of an earlier attempt that are copied; what it has begun is waited for."""
+    key = (str(subscription.number), str(oid))
+    with transaction(connection):
+        connection.rows(_HOLD.format("UPDATE"), key)
+        return {int(str(number)) for (number,) in connection.rows(_NOTED, key)}
 
 
 def is_empty(connection: TargetConnection, table: str) -> bool:

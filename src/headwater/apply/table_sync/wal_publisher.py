@@ -137,6 +137,14 @@ class WalPublisher:
             self.look_at_end()
         return True
 
+    def look_at_copy(self, name: str) -> int | None:
+        """Look at the catalog where the slot of a table's copy stands; return its LSN, None without such a slot."""
+        slot = read_slot(self._wal.slots / name) if self.has_slot(name) else None
+        if slot is None or slot.state is None:
+            return None
+        self._look(KeptState(slot.state, slot.request.server_settings))
+        return slot.state.lsn
+
     def copy_slot(self, name: str) -> None:
         """Make a slot that stands where the subscription's does; nothing else uses that now.
 
