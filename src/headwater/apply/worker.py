@@ -49,7 +49,6 @@ from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, 
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
-from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
 from headwater.pg.version import VERSIONS
@@ -368,10 +367,7 @@ class ApplyWorker:
         )
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
-        run_as_owner = self._request.run_as_owner
-        if run_as_owner is None:
-            run_as_owner = runs_as_owner_by_default(facts.major)
-        return RelationMap(connection, facts, run_as_owner=run_as_owner)
+        return RelationMap(connection, facts, run_as_owner=self._request.runs_as_owner(facts.major))
 
     @property
     def _scratch(self) -> Path:

@@ -17,6 +17,7 @@ from headwater.apply.incoming.map_rules import MapRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
+from headwater.pg.version import VERSIONS
 from headwater.remote_slots.slot_address import SlotAddress
 
 if TYPE_CHECKING:
@@ -151,6 +152,10 @@ class ApplyRequest:
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
             if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")
+
+    def runs_as_owner(self, major: int) -> bool:
+        """Tell whether changes are applied as the session's role on a target of a major."""
+        return not VERSIONS[major].applies_as_table_owner if self.run_as_owner is None else self.run_as_owner
 
     @property
     def runs_behind_commits(self) -> bool:

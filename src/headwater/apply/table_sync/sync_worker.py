@@ -67,7 +67,8 @@ from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.apply.table_sync.wal_shares import SharedCopy, file_of
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import map_relation
+from headwater.apply.target.relations import MappedRelation, map_relation
+from headwater.apply.target.rights import acting_as
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import ConnectionLostError, TargetError
 from headwater.remote_slots.slot_feed import MOST_BYTES
@@ -105,6 +106,7 @@ class SyncWorker:
         self._name = subscription.sync_name(oid)
         self.is_settled = self._has_copied = False
         self._listed = 0
+        self._role: str | None = None
 
     def settle(self) -> None:
         """Read the state that the target has, which after an error may be another than the threads believe.
@@ -156,7 +158,7 @@ class SyncWorker:
         self._write(connection, State.DATASYNC, table.lsn)
         self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
-            lsn = self._go_on(connection, source, table) if isinstance(source, WalPublisher) else None
+            lsn = self._go_on(connection, facts, source, table) if isinstance(source, WalPublisher) else None
             if lsn is None:
                 lsn = self._copy_anew(connection, facts, source, table)
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
@@ -169,12 +171,21 @@ class SyncWorker:
         drop_slot(source, self._name)
         look_behind(source, table.lsn, lambda: self._wait([], []))
         described = self._described(source, table)
-        mapped = map_relation(connection, facts, described.into)
+        mapped = self._mapped(connection, facts, described)
         # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
         lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
         return self._copy_whole(connection, source, table) if lsn is None else lsn
 
-    def _go_on(self, connection: TargetConnection, source: WalPublisher, table: SubscribedTable) -> int | None:
+    def _mapped(self, connection: TargetConnection, facts: TargetFacts, described: SourceTable) -> MappedRelation:
+        """Map the table; rows are copied as the role that changes of it are applied as."""
+        run_as_owner = self._request.runs_as_owner(facts.major)
+        mapped = map_relation(connection, facts, described.into, run_as_owner=run_as_owner)
+        self._role = mapped.role
+        return mapped
+
+    def _go_on(
+        self, connection: TargetConnection, facts: TargetFacts, source: WalPublisher, table: SubscribedTable
+    ) -> int | None:
         """Go on with a copy in several connections, by the slot that was made for it; None if there is none."""
         noted = noted_ranges(connection, self._subscription, self._oid)
         file = file_of(connection, self._oid)
@@ -184,6 +195,7 @@ class SyncWorker:
         described = self._described(source, table)
         if described.rows_map is not None:
             return None
+        self._mapped(connection, facts, described)
         try:
             is_whole = self._share(source, described, noted - {file})
         except TargetError as error:
@@ -199,7 +211,7 @@ class SyncWorker:
 
     def _share(self, source: WalPublisher, table: SourceTable, noted: set[int]) -> bool:
         source.begin(table.copy_sql())
-        own = (self._request, self._subscription, self._oid, table, self._name)
+        own = (self._request, self._subscription, self._oid, table, self._name, self._role)
         is_whole = SharedCopy(*own, source.batches(), self._wait, self._check, noted).run()
         source.finish()
         return is_whole
@@ -217,7 +229,8 @@ class SyncWorker:
         binary = self._is_binary(source)
         with transaction(connection):
             self._require_unchanged(connection)
-            transfer(source, described, connection, self._wait, self._about, binary=binary)
+            with acting_as(connection, self._role):
+                transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn
@@ -234,9 +247,9 @@ class SyncWorker:
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
-        undo_ranges(connection, self._subscription, self._oid, table.target_table)
+        undo_ranges(connection, self._subscription, self._oid, table.target_table, self._role)
         request = self._request
-        if request.copy_connections == 1 or not is_empty(connection, table.target_table):
+        if request.copy_connections == 1 or not is_empty(connection, table.target_table, self._role):
             return None
         if isinstance(source, WalPublisher):
             return self._copy_shares(connection, source, table)
@@ -251,9 +264,8 @@ class SyncWorker:
             request = replace(request, copy_connections=lease.count)
             lsn, snapshot = export_sync_slot(source, self._name)
             binary = self._is_binary(source)
-            copy = RangeCopy(
-                request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
-            )
+            whose = (request, self._subscription, self._oid, table, self._name, self._role)
+            copy = RangeCopy(*whose, source, snapshot, binary, self._wait)
             copy.run()
         finally:
             lease.give_back()
@@ -302,7 +314,8 @@ class SyncWorker:
             feed = map_feed(stream, self._request)
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
-            relations = RelationMap(connection, facts)
+            run_as_owner = self._request.runs_as_owner(facts.major)
+            relations = RelationMap(connection, facts, run_as_owner=run_as_owner)
             only = OnlyTable(self._oid)
             definitions = self._definitions(connection, only)
             conflicts = self._conflicts.begin(connection, facts, origin, relations)

@@ -26,6 +26,7 @@ from headwater.apply.table_sync.copying_threads import run_together
 from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.ranges import hold_row, note_ranges
 from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.rights import acting_as
 from headwater.apply.target.session import open_target
 from headwater.receiver.replication_connection import Wait
 
@@ -47,6 +48,7 @@ class SharedCopy:
 
     Attributes:
         request: what is asked for; subscription, oid, table: whose; name: of the table's slot.
+        role: that rows are copied as, None for the session's.
         batches: of rows; wait: waits, and raises when all is to end; check: only raises.
         noted: batches that are copied already.
     """
@@ -56,6 +58,7 @@ class SharedCopy:
     oid: int
     table: SourceTable
     name: str
+    role: str | None
     batches: Iterator[bytes]
     wait: Wait
     check: Callable[[], None]
@@ -113,15 +116,17 @@ class SharedCopy:
 
         with transaction(connection):
             hold_row(connection, self.subscription, self.oid)
-            connection.begin_copy(self.table.copy_in_sql(), self.wait, about)
-            size, numbers = 0, list[int]()
-            following: tuple[int, bytes] | None = (number, batch)
-            while following is not None:
-                numbers.append(following[0])
-                size += len(following[1])
-                connection.put_copy(following[1], self.wait)
-                following = self._next() if size < self.request.range_blocks * BLOCK_BYTES else None
-            if self._error is not None:
-                connection.close()  # Else the target would take for all what there is.
-            connection.end_copy(self.wait, about)
+            numbers = list[int]()
+            with acting_as(connection, self.role):
+                connection.begin_copy(self.table.copy_in_sql(), self.wait, about)
+                size = 0
+                following: tuple[int, bytes] | None = (number, batch)
+                while following is not None:
+                    numbers.append(following[0])
+                    size += len(following[1])
+                    connection.put_copy(following[1], self.wait)
+                    following = self._next() if size < self.request.range_blocks * BLOCK_BYTES else None
+                if self._error is not None:
+                    connection.close()  # Else the target would take for all what there is.
+                connection.end_copy(self.wait, about)
             note_ranges(connection, self.subscription, self.oid, numbers)
