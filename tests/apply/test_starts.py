@@ -1,4 +1,4 @@
-"""What happens around a start: whose rights copies have, what a start waits for, what removed tables leave."""
+"""Starts: whose rights copies have, locks that are waited for, tables that are removed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def test_copies_and_what_they_catch_up_with_have_the_owners_rights(major: int, f
             "INSERT INTO t SELECT g, 'copied' FROM generate_series(1, 500) g",
             "CREATE PUBLICATION p FOR TABLE t",
         )
-        slot = "SELECT count(*) FROM pg_replication_slots WHERE starts_with(slot_name, 'hw_') AND confirmed_flush_lsn IS NOT NULL"
+        slot = (
+            "SELECT count(*) FROM pg_replication_slots "
+            "WHERE starts_with(slot_name, 'hw_') AND confirmed_flush_lsn IS NOT NULL"
+        )
         with target.connect() as locking, Applying(publisher, target, *flags):
             with locking.transaction():
                 locking.execute("LOCK TABLE t IN SHARE MODE")

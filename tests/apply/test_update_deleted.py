@@ -172,6 +172,22 @@ def test_what_is_needed_for_it() -> None:
         assert "needs the owner" in str(refused.value.hint)
 
 
+def test_a_source_that_keeps_deletions_itself() -> None:
+    """All its tables are published; the target does not have all of the schema headwater's."""
+    with pair_of(16) as pair:
+        slot = _begun(pair)
+        pair.run(SOURCE, "CREATE SCHEMA headwater", "CREATE TABLE headwater.deleted_row (key text)")
+        pair.run(SOURCE, "DROP PUBLICATION p", "CREATE PUBLICATION p FOR ALL TABLES")
+        _, slot = pair.slots()
+        request = pair.request(slot, "p")
+        pair.subscribe(request)
+        pair.run(
+            SOURCE, "BEGIN; INSERT INTO headwater.deleted_row VALUES ('a'); INSERT INTO s.t VALUES (9, 'x'); COMMIT"
+        )
+        assert _run(pair, slot, ConflictRules()) == []
+        assert pair.rows(OURS)["s.t"] == ["(9,x)"]
+
+
 def _begun(pair: Pair) -> str:
     """Make a table on both sides, and a slot before its first rows; return the slot."""
     for database in (SOURCE, OURS):

@@ -1,4 +1,4 @@
-"""What a slot's directory has left that was killed while it was made, or dropped."""
+"""Remains of a slot that was killed while it was made, or dropped."""
 
 from __future__ import annotations
 

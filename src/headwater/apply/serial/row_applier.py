@@ -22,6 +22,7 @@ from headwater.apply.incoming.messages import (
     Update,
 )
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
+from headwater.apply.progress.installation import SCHEMA
 from headwater.apply.serial.sent_transactions import Place, Step
 from headwater.apply.serial.target_transaction import TargetTransaction
 from headwater.apply.target.connection import Bound, Outcome
@@ -193,8 +194,13 @@ class RowApplier(TargetTransaction):
         return mapped
 
     def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
-        """Tell whether another worker has yet to change a table before it fits what comes here."""
+        """Tell whether another worker has yet to change a table before it fits what comes here.
+
+        Or it is a table of the source's own schema ``headwater``, which this target need not have.
+        """
         sent = self._relations.sent(oid)
+        if sent is not None and sent.namespace == SCHEMA:
+            return True
         if self._definitions is None or sent is None or remote.finish_lsn is None:
             return False
         return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
