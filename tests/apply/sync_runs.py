@@ -176,6 +176,10 @@ class Applying:
         """Whether it has ended."""
         return self._process.poll() is not None
 
+    def kill(self) -> None:
+        """Kill it."""
+        self._process.kill()
+
 
 class Work:
     """Random work on the publisher's tables by threads; a context manager, whose end stops it.

@@ -57,14 +57,86 @@ def _apply(pair: Pair, slot: str, lines: list[str] | None = None, **options: obj
     return worker
 
 
+@pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("batches", [True, False])
-def test_the_same_rows(pair: Pair, batches: bool) -> None:
+def test_the_same_rows(pair: Pair, batches: bool, binary: bool) -> None:
     slot = _begun(pair)
     pair.run(SOURCE, *MANY)
-    worker = _apply(pair, slot, batches=batches)
+    worker = _apply(pair, slot, batches=batches, binary=binary)
     assert pair.rows(OURS) == pair.rows(SOURCE)
     assert (worker.batches.tried > 0) == batches
     assert worker.batches.fallbacks == 0
+
+
+VALUES = {
+    "int2": ("g", "-g"),
+    "int8": ("g * 10000000000", "NULL"),
+    "numeric": ("g / 7.0", "'NaN'"),
+    "numeric(9, 3)": ("g / 8.0", "-g"),
+    "float4": ("g / 3.0", "'-Infinity'"),
+    "float8": ("g / 3.0", "'-0'"),
+    "text": ("'näh' || g", "repeat('x', 3000)"),
+    "varchar(9)": ("g", "''"),
+    "char(4)": ("g", "' '"),
+    '"char"': ("'a'", "''"),
+    "bool": ("g % 2 = 0", "NULL"),
+    "bytea": ("'\\x00ff'", "''"),
+    "uuid": ("md5(g::text)::uuid", "NULL"),
+    "date": ("date '2024-02-29' + g", "'-infinity'"),
+    "timestamptz": ("timestamptz '2024-02-29 12:00+01' + g * interval '1s'", "'infinity'"),
+    "timestamp(0)": ("timestamp '2024-02-29 12:00' + g * interval '1s'", "NULL"),
+    "interval": ("g * interval '1 day 2h'", "'-1 year'"),
+    "jsonb": ("jsonb_build_object('a', g)", "'null'"),
+    "json": ("'{\"a\":  1}'", "'[1]'"),
+    "inet": ("'10.0.0.1'", "'::1/8'"),
+    "bit varying(5)": ("'101'", "''"),
+    "point": ("point(g, 1)", "NULL"),
+    "s.mood": ("'sad'", "'merry'"),
+    "money": ("g::money", "NULL"),
+    "pg_lsn": ("'0/1'", "'1/0'"),
+    "xml": ("'<a/>'", "NULL"),
+    # Whatever has no binary form comes as text beside it.
+    "aclitem": ("makeaclitem(10, 10, 'SELECT', false)", "NULL"),
+}
+
+
+@pytest.mark.parametrize("left_out", [(), ("aclitem",)])
+def test_values_in_binary_form(pair: Pair, left_out: tuple[str, ...]) -> None:
+    """Columns of all kinds, with some as text among them and without."""
+    slot = _begun(pair)
+    columns = [(f"c{at}", name, *of) for at, (name, of) in enumerate(VALUES.items()) if name not in left_out]
+    listed = ", ".join(f"{column} {name}" for column, name, *_ in columns)
+    for database in (SOURCE, OURS):
+        pair.run(
+            database, "CREATE TYPE s.mood AS ENUM ('sad', 'merry')", f"CREATE TABLE s.v (id date PRIMARY KEY, {listed})"
+        )
+    rows = f"SELECT date '2024-01-01' + g, {', '.join(first for *_, first, _ in columns)}"
+    sets = ", ".join(f"{column} = {later}" for column, *_, later in columns)
+    pair.run(
+        SOURCE,
+        "INSERT INTO s.v (id) VALUES ('1999-01-01')",
+        f"INSERT INTO s.v {rows} FROM generate_series(1, 400) g",
+        f"INSERT INTO s.v {rows} FROM generate_series(401, 430) g",
+        f"UPDATE s.v SET {sets.replace('-g', '-5')} WHERE id < '2024-02-01'",
+        "UPDATE s.v SET c1 = 7 WHERE id > '2025-01-01'",
+        "DELETE FROM s.v WHERE id BETWEEN '2024-06-01' AND '2024-07-01'",
+    )
+    worker = _apply(pair, slot, binary=True)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    assert (worker.batches.tried > 0, worker.batches.fallbacks) == (True, 0)
+
+
+def test_binary_forms_without_arrays_are_applied_one_by_one(pair: Pair) -> None:
+    slot = _begun(pair)
+    for database in (SOURCE, OURS):
+        pair.run(database, "CREATE TABLE s.a (id int PRIMARY KEY, v int[], r int4range)")
+    pair.run(
+        SOURCE,
+        "INSERT INTO s.a VALUES (0)",
+        "INSERT INTO s.a SELECT g, ARRAY[[g, 1]], int4range(1, g) FROM generate_series(1, 300) g",
+    )
+    _apply(pair, slot, binary=True)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
 
 
 def test_definitions_that_come_back(pair: Pair) -> None:

@@ -49,6 +49,7 @@ KINDS = {
     "text": Kind(),
     "batched": Kind(flags=()),
     "binary": Kind(flags=(*_BY_ITSELF, "--binary"), options="binary = true"),
+    "batched binary": Kind(flags=("--binary",), options="binary = true"),
     "synchronous": Kind(flags=(*_BY_ITSELF, "--synchronous-commit", "on"), options="synchronous_commit = on"),
     "two-phase": Kind(is_two_phase=True, left_out=WITHOUT_KEY, first=15),
     "root": Kind("FOR ALL TABLES WITH (publish_via_partition_root = true)", left_out=LEAVES),

@@ -102,6 +102,42 @@ def test_killed_at_each_step(
     assert leftovers(publisher, target) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("between", ["", "TRUNCATE t", "VACUUM FULL t"])
+def test_a_large_copy_that_is_killed_goes_on(
+    tmp_path: Path, pair: tuple[EmbeddedPostgres, EmbeddedPostgres], between: str
+) -> None:
+    """What is copied stays, unless the target's table has become another one: then it is begun anew."""
+    publisher, target = pair
+    make_tables(publisher, target, rows=10)
+    run(publisher, "INSERT INTO t SELECT g, repeat(md5(g::text), 9), 1 FROM generate_series(11, 30000) g")
+    log = log_of(publisher, tmp_path)
+    run(publisher, "UPDATE t SET n = 2 WHERE id % 100 = 0", "DELETE FROM t WHERE id % 100 = 1")
+    flags = ("--range-blocks", "100")
+    noted = "SELECT count(*) FROM headwater.subscription_range"
+    with target.connect() as locking, locking.transaction(force_rollback=True):
+        locking.execute("INSERT INTO t VALUES (29990)")
+        with Applying(publisher, target, *flags, log=log) as applying:
+            wait_until(
+                lambda: value(target, "SELECT to_regclass('headwater.subscription_range') IS NOT NULL") == "True"
+            )
+            wait_until(lambda: int(value(target, noted)) > 3)
+            run(publisher, "UPDATE t SET n = 3 WHERE id % 100 = 2", "INSERT INTO t VALUES (-5)")
+            applying.kill()
+    copied = "SELECT count(*) FROM t WHERE xmin::text::int8 IN ({})"
+    xids = value(target, "SELECT string_agg(DISTINCT xid::text, ',') FROM headwater.subscription_range")
+    before = int(value(target, copied.format(xids)))
+    assert before > 1000
+    run(target, *filter(None, [between]))
+    apply_until_now(publisher, target, *flags, source=log)
+    sees_all(publisher, target)
+    assert leftovers(publisher, target) == []
+    assert value(target, noted) == "0"
+    # The rows that have changed since were updated.
+    stays = int(value(target, copied.format(xids)))
+    assert stays > before * 0.9 if not between else stays == 0
+
+
 def test_tables_come_later_and_one_that_waits_for_a_lock_does_not_stop_others(
     tmp_path: Path, pair: tuple[EmbeddedPostgres, EmbeddedPostgres]
 ) -> None:

@@ -71,6 +71,12 @@ CONFLICTS = {
         ("(1,1,local)", OTHER),
     ),
     "update_missing": Met(
+        "BEGIN; TRUNCATE s.{0}; INSERT INTO s.{0} VALUES (2, 2, 'base'); COMMIT",
+        "UPDATE s.{} SET v = 'remote' WHERE id = 1",
+        ("(1,1,remote)", OTHER),
+        (OTHER,),
+    ),
+    "update_deleted": Met(
         "DELETE FROM s.{} WHERE id = 1",
         "UPDATE s.{} SET v = 'remote' WHERE id = 1",
         ("(1,1,remote)", OTHER),
@@ -151,12 +157,12 @@ RUNS = [
 def test_each_kind_with_each_action(major: int, batches: bool, binary: bool) -> None:
     with pair_of(major, track_commit_timestamp="on") as pair:
         slot = begun(pair, [case.table for case in CASES])
-        run(pair, slot, batches=batches, binary=binary)
+        rules = ConflictRules.parse([case.rule for case in CASES], log="both", keeps_deleted_seconds=3600)
+        run(pair, slot, batches=batches, binary=binary, conflicts=rules)
         pair.run(OURS, *(CONFLICTS[case.kind].local.format(case.table) for case in CASES if case.is_early))
         for number, case in enumerate(CASES):
             pair.run(SOURCE, f"BEGIN; {FILL.format('filled', number * 100 + 100)}; {_remote(case)}; COMMIT")
         pair.run(OURS, *(CONFLICTS[case.kind].local.format(case.table) for case in CASES if not case.is_early))
-        rules = ConflictRules.parse([case.rule for case in CASES], log="both")
         lines = run(pair, slot, batches=batches, binary=binary, conflicts=rules)
         rows = pair.rows(OURS)
         assert {case.table: tuple(rows[f"s.{case.table}"]) for case in CASES} == {

@@ -42,7 +42,6 @@ from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.refusals import in_words_of_worker
 from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import MappedRelation
-from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import open_target
 from headwater.errors import TargetError
 from headwater.pg.lsn import Lsn
@@ -104,10 +103,7 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
         if skipped is None:
             skipped = read_run_state(connection, request.subscription).skip_lsn
         feed, end = _feed(stack, request, reached)
-        as_owner = request.run_as_owner
-        relations = RelationMap(
-            connection, facts, run_as_owner=runs_as_owner_by_default(facts.major) if as_owner is None else as_owner
-        )
+        relations = RelationMap(connection, facts, run_as_owner=request.runs_as_owner(facts.major))
         connection.rows("BEGIN")
         skipping = Skipping(request.subscription, skipped, report)
         run = _DryRun(_TrialApplier(connection, relations, left_out, skipping), request, report)

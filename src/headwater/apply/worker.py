@@ -49,7 +49,6 @@ from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, 
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import MappingChangedError, RelationMap
-from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import HeadwaterError, ServerError, SpoolError
 from headwater.pg.version import VERSIONS
@@ -165,8 +164,7 @@ class ApplyWorker:
                 # what sets single rows aside, or with checks.
                 changed = time.monotonic()
             except HeldTableError as error:
-                self._failed(error)
-                hold_table(self._request, error)
+                self._hold(error, began)
             except (ServerError, SpoolError) as error:
                 if self._is_end(error):
                     return
@@ -179,6 +177,17 @@ class ApplyWorker:
                     raise
                 self._failed(error)
                 self._wait(began + self._request.retry_seconds)
+
+    def _hold(self, held: HeldTableError, began: float) -> None:
+        """Hold a table; what cannot be done now is tried again, as the transaction comes again."""
+        self._failed(held)
+        try:
+            hold_table(self._request, held)
+        except ServerError as error:
+            if self._request.disables_on_error:
+                raise
+            self._failed(error)
+            self._wait(began + self._request.retry_seconds)
 
     def _disable(self, error: HeadwaterError) -> None:
         if isinstance(error, ServerError):
@@ -241,7 +250,10 @@ class ApplyWorker:
     def _changes_of(self, connection: TargetConnection, subscription: Subscription) -> DefinitionChanges:
         asked, states = self._request.definitions, self._copies.states
         return DefinitionChanges(
-            *(connection, subscription, asked.ddl, asked.indexes, states, states), is_main=True, say=self._say
+            *(connection, subscription, asked.ddl, asked.indexes, states, states),
+            is_main=True,
+            say=self._say,
+            is_of_server=self._request.wal is None,
         )
 
     def _copy_first(self, connection: TargetConnection, start: int) -> None:
@@ -259,7 +271,8 @@ class ApplyWorker:
         self._has_subscribed = True
         self._conflicts.check(connection, lambda: source_node(request))
         two_phase = is_two_phase(connection, subscription, request)
-        by_default = "parallel" if VERSIONS[facts.major].streams_by_default and not request.delay_seconds else "off"
+        streams = VERSIONS[facts.major].streams_by_default and not request.runs_behind_commits
+        by_default = "parallel" if streams else "off"
         streaming = request.streaming or by_default
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection, facts)
@@ -267,6 +280,8 @@ class ApplyWorker:
         feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
         positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, slot_stream.start)
+        if request.definitions.ddl != "ignore":
+            self._definitions = self._changes_of(connection, subscription)
         applier = self._applier(stack, connection, facts, origin, positions, self._copies.states, streaming)
         return self._loop(feed, applier, positions, connection, awaits_ready=request.slot.two_phase and not two_phase)
 
@@ -341,21 +356,18 @@ class ApplyWorker:
             origin.number,
             sessions,
             lambda: states.are_ready and not skipping.is_set and aside.may_run_ahead,
-            bulk if request.folds else None,
+            bulk if request.batches else None,
         )
         stack.enter_context(streams)
         sender = stack.enter_context(BatchSender(connection))
         return BatchApplier(
             *(relations, positions, streams, tables, bulk, sender),
-            batches=request.folds,
+            batches=request.batches,
             counts=self.batches,
         )
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
-        run_as_owner = self._request.run_as_owner
-        if run_as_owner is None:
-            run_as_owner = runs_as_owner_by_default(facts.major)
-        return RelationMap(connection, facts, run_as_owner=run_as_owner)
+        return RelationMap(connection, facts, run_as_owner=self._request.runs_as_owner(facts.major))
 
     @property
     def _scratch(self) -> Path:

@@ -249,7 +249,8 @@ class DefinitionFlags:
         type=click.Choice(("apply", "hold", "ignore")),
         default="ignore",
         show_default=True,
-        help="With --wal: DDL of published tables is applied in its place, or holds its table until the target's fits.",
+        help="With --wal: DDL of published tables is applied in its place, or holds its table until the target's fits. "
+        "With --from: hold holds a table once columns come that the target's does not have.",
     )
 
     def request(self) -> DefinitionRequest:
@@ -268,8 +269,11 @@ class DefinitionFlags:
             raise UsageError(
                 "--create-tables needs --wal", hint="copy the definitions by pg_dump --schema-only, or give --wal"
             )
-        if self.ddl != "ignore":
-            raise UsageError("--ddl needs --wal", hint="a server's slot does not tell DDL")
+        if self.ddl == "apply":
+            raise UsageError(
+                "--ddl apply needs --wal: a server's slot does not tell DDL, and its catalog is not as of the change",
+                hint="--ddl hold holds a table that no longer fits, until the target's is changed",
+            )
 
 
 def parsed_lsn(text: str | None) -> int | None:
@@ -483,6 +487,12 @@ class ConflictFlags:
         "both",
         help="Where conflicts are told of: on standard error, or in headwater.conflicts on the target.",
     )
+    retain_deleted: str | None = from_flag(
+        "--retain-deleted",
+        metavar="TIME",
+        help="Keep deletions of the target's rows that long, such as 1h or 30min, by a trigger of each table, and tell "
+        "update_deleted from update_missing by them.",
+    )
 
     def rules(self, *, two_phase: bool) -> ConflictRules:
         """Return the rules.
@@ -494,5 +504,9 @@ class ConflictFlags:
             UsageError: one is malformed, or two contradict each other.
         """
         from headwater.apply.incoming.conflict_rules import ConflictRules
+        from headwater.apply.mapped.delayed_feed import read_delay
 
-        return ConflictRules.parse(self.conflicts, log=self.log_conflicts, two_phase=two_phase)
+        seconds = None if self.retain_deleted is None else read_delay(self.retain_deleted)
+        return ConflictRules.parse(
+            self.conflicts, log=self.log_conflicts, two_phase=two_phase, keeps_deleted_seconds=seconds
+        )

@@ -108,6 +108,11 @@ class ReplicationConnection:
         """Return the socket, for select."""
         return int(self._connection.socket)
 
+    @property
+    def backend_pid(self) -> int:
+        """ID of the server's process."""
+        return int(self._connection.backend_pid)
+
     def rows(self, command: str) -> list[Row]:
         """Run a replication command, and return its rows.
 

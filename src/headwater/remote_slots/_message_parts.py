@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import ABSENT, DELETE, INSERT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UPDATE
+from headwater.rows.items import ABSENT, BINARY, DELETE, INSERT, LITERAL, NULL, OLD_IS_KEY, TEXT, UNCHANGED, UPDATE
 
 HEADER_BYTES = 1 + 4 + 1 + 8 + 8 + 8
 """Bytes before a message of pgoutput: ``d``, a length; ``w``, two LSNs, a time."""
@@ -31,7 +31,7 @@ PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED, STREAM_PREPARE = 80, 75, 114, 112
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, TRUNCATE = 66, 67, 79, 82, 89, 84
 _INSERT, _UPDATE, _DELETE = 73, 85, 68
 _KEY, _OLD, _NEW = 75, 79, 78
-_NULL, _TEXT, _UNCHANGED = 110, 116, 117
+_NULL, _TEXT, _UNCHANGED, _BINARY = 110, 116, 117, 98
 
 DONE = -1
 
@@ -161,6 +161,7 @@ def _tuple(
     layout: tuple[Int, Int, Int],
     first: Int,
     cells: tuple[NDArray[np.uint8], Int64s, Int32s],
+    takes_binary: bool,
 ) -> Int:
     """Take a tuple apart; where it ends, -1 if it is malformed.
 
@@ -169,6 +170,7 @@ def _tuple(
         places: of all versions' columns among the cells of a tuple.
         layout: where the version's begin, how many columns it has, and how many cells a tuple has.
         first: its first cell; cells: kinds, starts, lengths.
+        takes_binary: values may be in binary form.
     """
     at, end = span
     begin, columns, natts = layout
@@ -186,13 +188,13 @@ def _tuple(
         if form in (_NULL, _UNCHANGED):
             kinds[cell] = NULL if form == _NULL else UNCHANGED
             continue
-        if form != _TEXT or at + 4 > end:
+        if (form != _TEXT and not (takes_binary and form == _BINARY)) or at + 4 > end:
             return -1
         size = _load(data, at, 4)
         at += 4
         if at + size > end:
             return -1
-        kinds[cell], starts[cell], lengths[cell] = TEXT, at, size
+        kinds[cell], starts[cell], lengths[cell] = TEXT if form == _TEXT else BINARY, at, size
         at += size
     return at
 
@@ -206,6 +208,7 @@ def _change(
     layout: tuple[Int, Int, Int],
     cell: Int,
     cells: tuple[NDArray[np.uint8], Int64s, Int32s],
+    takes_binary: bool,
 ) -> tuple[Int, Int, Int, Int, Int]:
     """Take a change apart; (1 if it is one, its flags, the first cells of the new and the old tuple, the next cell)."""
     at, end = span
@@ -219,7 +222,7 @@ def _change(
             flags = OLD_IS_KEY if mark == _KEY else 0
         else:
             return 0, 0, -1, -1, cell
-        at = _tuple(data, (at + 1, end), places, layout, cell, cells)
+        at = _tuple(data, (at + 1, end), places, layout, cell, cells, takes_binary)
         if at < 0:
             return 0, 0, -1, -1, cell
         cell += layout[2]
@@ -283,6 +286,7 @@ def take_changes(
     literal: Int32s,
     items: tuple[NDArray[np.uint8], Int32s, Int64s, Int32s, NDArray[np.uint8], Int64s, Int64s],
     cells: tuple[NDArray[np.uint8], Int64s, Int32s],
+    takes_binary: bool,
 ) -> tuple[Int, Int, Int]:
     """Take the changes of messages apart.
 
@@ -295,6 +299,7 @@ def take_changes(
         literal: int32[k] the literal that a message gives, -1 for none.
         items: gets kind, transaction, LSN, layout, flags, first cells of the new and the old tuple.
         cells: gets kinds, starts, lengths.
+        takes_binary: values may be in binary form; otherwise a message that has some is malformed.
 
     Returns:
         DONE or the message that is malformed, how many items there are, how many cells.
@@ -319,7 +324,7 @@ def take_changes(
             continue
         layout = (begins[version], columns[version], natts[version])
         is_one, flags, new, old, cell = _change(
-            data, (first + 5, end[number]), kind[number], places, layout, cell, cells
+            data, (first + 5, end[number]), kind[number], places, layout, cell, cells, takes_binary
         )
         if not is_one:
             return number, item, cell

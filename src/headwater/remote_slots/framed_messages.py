@@ -87,7 +87,7 @@ def take_changes(data: NDArray[np.uint8], messages: Found, oids: Int64s, natts: 
         oids: int64[v] the relations, ascending; natts: int32[v] how many columns of each are sent.
 
     Raises:
-        DecodingError: a message is malformed, of another relation, or has a value in binary form.
+        DecodingError: a message is malformed, or of another relation.
     """
     versions = np.arange(len(oids), dtype=np.int32)
     none, places = np.full(len(messages.kind), -1, np.int32), [np.arange(count, dtype=np.int32) for count in natts]
@@ -105,8 +105,8 @@ def take_changes(data: NDArray[np.uint8], messages: Found, oids: Int64s, natts: 
         *(np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)),
     )
     wrong, made, _ = _m.take_changes(
-        data, (*lying, messages.lsn), none, (oids, versions), shapes, none, none, items, cells
+        data, (*lying, messages.lsn), none, (oids, versions), shapes, none, none, items, cells, True
     )
     if wrong != _m.DONE:
-        raise DecodingError("a slot's change is malformed, or binary", lsn=int(messages.lsn[wrong]))
+        raise DecodingError("a slot's change is malformed", lsn=int(messages.lsn[wrong]))
     return Changes(items[0][:made], items[3][:made], items[5][:made], items[6][:made], cells)

@@ -299,7 +299,16 @@ class _Piece:
         cells = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int32)
         messages = self.kind, self.start, self.end, self.lsn
         wrong, made, used = _m.take_changes(
-            self.data, messages, self.announced, (oids, versions), shapes, transaction, self.literal, items, cells
+            self.data,
+            messages,
+            self.announced,
+            (oids, versions),
+            shapes,
+            transaction,
+            self.literal,
+            items,
+            cells,
+            False,
         )
         if wrong != _m.DONE:
             raise self._malformed(int(wrong))

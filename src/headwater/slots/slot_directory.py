@@ -48,6 +48,19 @@ def create_slot(path: Path, slot: Slot, check: Callable[[], object] = lambda: No
         _make(path, slot)
 
 
+def clear_remains(path: Path) -> None:
+    """Remove what a slot's directory has left that was killed while it was made, or dropped.
+
+    Raises:
+        SlotError: it cannot be removed.
+    """
+    if not path.is_dir() or is_slot(path):
+        return
+    with slots_locked(path.parent):  # Nobody makes it meanwhile.
+        if path.is_dir() and not is_slot(path):
+            remove_directory(path)
+
+
 def _make(path: Path, slot: Slot) -> None:
     try:
         path.mkdir(mode=0o700)

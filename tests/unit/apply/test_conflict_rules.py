@@ -17,7 +17,7 @@ WRONG = {
     "contradict|two rules": ["t:insert_exists=error", "public.t:insert_exists=keep_local"],
     "no local row": ["update_missing=last_update_wins"],
     "nothing to apply": ["delete_missing=apply_remote"],
-    "not told apart": ["update_deleted=keep_local"],
+    "without --retain-deleted": ["update_deleted=keep_local"],
     "cannot load": ["insert_exists=python:apply.decides:none"],
     "is no function": ["insert_exists=python:apply.decides"],
 }

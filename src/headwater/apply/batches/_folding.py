@@ -1,7 +1,8 @@
 """Kernels: changes of a table folded by the rows' keys, and the text of what is left as arrays and for COPY.
 
 Cells are as ``remote_slots/_message_parts.py`` makes them: kinds, starts and lengths of values in a buffer; those of a
-tuple lie one after the other. Values are compared as bytes: one row's key is always sent in the same words.
+tuple lie one after the other. Values are compared as bytes: one row's key is always sent in the same words, or in the
+same binary form; who calls sees to it that a column has one of the two.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from headwater.base.kernels import borrowing_kernel
 from headwater.rows._text_bytes import Bytes, Int
-from headwater.rows.items import DELETE, INSERT, NULL, TEXT, UNCHANGED
+from headwater.rows.items import BINARY, DELETE, INSERT, NULL, TEXT, UNCHANGED
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -101,10 +102,11 @@ def cut_at_repeats(data: Bytes, firsts: Int64s, keys: Int32s, cells: Cells, tabl
 
 @borrowing_kernel
 def _is_sent(first: Int, keys: Int32s, cells: Cells) -> bool:
-    """Tell whether a tuple has a row's key, as text."""
+    """Tell whether a tuple has a row's key."""
     is_sent = True
     for key in range(len(keys)):
-        is_sent &= cells[0][first + keys[key]] == TEXT
+        kind = cells[0][first + keys[key]]
+        is_sent &= kind in (TEXT, BINARY)
     return is_sent
 
 

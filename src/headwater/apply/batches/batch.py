@@ -193,7 +193,7 @@ def table_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[
         changes by relation; the cells of all tuples.
 
     Raises:
-        DecodingError: a message is malformed, or has a value in binary form.
+        DecodingError: a message is malformed.
     """
     oids = np.array(sorted(columns), np.int64)
     natts = np.array([columns[int(oid)] for oid in oids], np.int32)

@@ -11,9 +11,7 @@ have no key that is unique, what comes are all inserts. What the target checks b
   expressions, with a predicate, NULLS NOT DISTINCT. Only inserts alone, or deletes alone, are folded then.
 - Tables with columns of domains, or of generated values, are left out.
 
-PostgreSQL: arrays as of array_in; COPY FROM in its text format.
-
-Known gap: values in binary form are not taken.
+PostgreSQL: arrays as of array_in and array_recv; COPY FROM in its formats of text and binary.
 """
 
 from __future__ import annotations
@@ -21,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headwater.apply.batches.forms import CopyFormat
+from headwater.apply.progress.deletion_tables import IS_TRIGGER
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.local_rows import COMMIT_OF
 from headwater.apply.target.lookup import Lookup, LookupColumn
@@ -32,9 +32,10 @@ from headwater.receiver.replication_connection import quoted
 TEXT_ARRAY = 1009
 MOST_COLUMNS = 62
 
-_FACTS = """
+_FACTS = f"""
 SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
-                   WHERE tgrelid = $1::oid AND tgenabled IN ('R', 'A') AND NOT tgisinternal)
+                   WHERE tgrelid = $1::oid AND tgenabled IN ('R', 'A') AND NOT tgisinternal
+                         AND NOT {IS_TRIGGER})
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE ev_class = $1::oid AND ev_enabled IN ('R', 'A')),
        EXISTS (SELECT FROM pg_catalog.pg_index i
                WHERE indrelid = $1::oid AND (indisunique OR indisexclusion)
@@ -160,9 +161,9 @@ class BulkTable:
         sql = f"INSERT INTO {self._name} ({self._listed}) SELECT {values} FROM {self._arrays(every)}"
         return self._statement("insert", sql, every)
 
-    def copy(self) -> str:
-        """Return the command that takes rows in COPY's text format."""
-        return f"COPY {self._name} ({self._listed}) FROM STDIN"
+    def copy(self, copy_format: CopyFormat) -> str:
+        """Return the command that takes rows in a format of COPY's."""
+        return f"COPY {self._name} ({self._listed}) FROM STDIN (FORMAT {copy_format.value})"
 
     @property
     def _listed(self) -> str:

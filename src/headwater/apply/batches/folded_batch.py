@@ -47,7 +47,7 @@ def fold_batch(messages: Messages, tables: Tables) -> FoldedBatch:
 
     Raises:
         Unfoldable, RepeatedError: changes cannot be folded, or it does not pay.
-        DecodingError: a message is malformed, or has a value in binary form.
+        DecodingError: a message is malformed.
     """
     changes, cells = table_changes(messages, {oid: table.columns for oid, table in tables.items()})
     nets = (net for oid, own in changes.items() for net in runs_of(tables[oid], messages.data, own, cells))

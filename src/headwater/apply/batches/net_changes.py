@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headwater.apply.batches import _folding as _f
 from headwater.apply.batches.batch import TableChanges
 from headwater.apply.batches.bulk_table import BulkTable
+from headwater.apply.batches.forms import Forms, MixedFormsError, array_of, copied, forms_of
 from headwater.apply.target.connection import Bound, Statement
 from headwater.remote_slots.framed_messages import Cells
 from headwater.rows.items import INSERT, UPDATE
@@ -53,12 +54,14 @@ class NetChanges:
     Attributes:
         table: it; data: uint8[] that cells lie in.
         flags: uint8[n] what became of each row; rows: the values that it has last.
+        forms: of values.
     """
 
     table: BulkTable
     data: NDArray[np.uint8]
     flags: NDArray[np.uint8]
     rows: Cells
+    forms: Forms
 
     def statements(self) -> Iterator[Counted | Copied]:
         """Give what is to be done, in its order; rows are looked up in about the order of the index."""
@@ -90,7 +93,8 @@ class NetChanges:
             return
         made = (self._array(inserted, at) for at in table.unique_places)
         values = (*(self._array(rows, at) for at in table.keys), *made)
-        yield Counted(Bound(table.delete_beside(), values), len(rows))
+        formats = self.forms.formats((*table.keys, *table.unique_places))
+        yield Counted(Bound(table.delete_beside(), values, formats), len(rows))
 
     def _updates(self, rows: Int64s) -> Iterator[Counted]:
         if not len(rows):
@@ -105,20 +109,19 @@ class NetChanges:
     def _inserts(self, rows: Int64s) -> Iterator[Counted | Copied]:
         if not len(rows):
             return
-        if len(rows) < COPY_ROWS:
+        copy_format = self.forms.copy_format
+        if len(rows) < COPY_ROWS or copy_format is None:
             yield Counted(self._bound(self.table.insert(), rows, range(self.table.columns)), len(rows))
             return
-        out = np.empty(_f.copy_size(self.rows, rows, self.table.columns), np.uint8)
-        size = _f.write_copy(self.data, self.rows, rows, self.table.columns, out)
-        yield Copied(self.table.copy(), out[:size].tobytes(), len(rows))
+        data = copied(self.data, self.rows, rows, self.table.columns, copy_format)
+        yield Copied(self.table.copy(copy_format), data, len(rows))
 
     def _bound(self, statement: Statement, rows: Int64s, places: Sequence[int]) -> Bound:
-        return Bound(statement, tuple(self._array(rows, at) for at in places))
+        return Bound(statement, tuple(self._array(rows, at) for at in places), self.forms.formats(places))
 
     def _array(self, rows: Int64s, column: int) -> bytes:
-        size = _f.array_size(self.data, self.rows, rows, self.table.columns, column)
-        out = np.empty(size, np.uint8)
-        return out[: _f.write_array(self.data, self.rows, rows, self.table.columns, column, out)].tobytes()
+        binary_type = self.table.mapped.types[column] if self.forms.binary[column] else None
+        return array_of(self.data, self.rows, rows, self.table.columns, column, binary_type)
 
 
 def runs_of(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> Iterator[NetChanges]:
@@ -136,14 +139,25 @@ def runs_of(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, ce
     is_mixed = len(kinds) > 1 or UPDATE in kinds
     if (table.sees_order and is_mixed) or (not table.keys and kinds != {INSERT}):
         raise RepeatedError(table)
+    forms = _forms(table, changes, cells)
     if not table.keys:
-        yield _inserted(table, data, changes, cells)
+        yield _inserted(table, data, changes, cells, forms)
         return
     cuts = _cuts(table, data, changes, cells) if table.sees_values or table.uniques else [0, len(changes.kind)]
     if len(cuts) > MOST_RUNS and len(changes.kind) < FEW_CHANGES * len(cuts):
         raise RepeatedError(table)
     for first, last in pairwise(cuts):
-        yield _folded(table, data, TableChanges(changes.kind[first:last], changes.first[first:last]), cells)
+        yield _folded(table, data, TableChanges(changes.kind[first:last], changes.first[first:last]), cells, forms)
+
+
+def _forms(table: BulkTable, changes: TableChanges, cells: Cells) -> Forms:
+    try:
+        forms = forms_of(changes.first, table.columns, cells)
+    except MixedFormsError:
+        raise Unfoldable from None
+    if any(is_binary and not own.array for is_binary, own in zip(forms.binary, table.types, strict=True)):
+        raise RepeatedError(table)
+    return forms
 
 
 def _cuts(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> list[int]:
@@ -154,7 +168,7 @@ def _cuts(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cell
     return [int(cut) for cut in cuts[: runs + 1]]
 
 
-def _folded(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> NetChanges:
+def _folded(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells, forms: Forms) -> NetChanges:
     count, natts = len(changes.kind), table.columns
     flags, rows = np.zeros(count, np.uint8), _room(count * natts)
     number = _f.fold(
@@ -170,15 +184,17 @@ def _folded(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, ce
     )
     if number < 0:
         raise Unfoldable
-    return NetChanges(table, data, flags[:number], rows)
+    return NetChanges(table, data, flags[:number], rows, forms)
 
 
-def _inserted(table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells) -> NetChanges:
+def _inserted(
+    table: BulkTable, data: NDArray[np.uint8], changes: TableChanges, cells: Cells, forms: Forms
+) -> NetChanges:
     count = len(changes.kind)
     rows = _room(count * table.columns)
     if not _f.take_rows(changes.first, np.array(table.required, np.int32), table.columns, cells, rows):
         raise Unfoldable
-    return NetChanges(table, data, np.full(count, _f.ALIVE, np.uint8), rows)
+    return NetChanges(table, data, np.full(count, _f.ALIVE, np.uint8), rows, forms)
 
 
 def _room(size: int) -> Cells:
@@ -195,7 +211,9 @@ class Unfoldable(Exception):
 
 
 class RepeatedError(Exception):
-    """Changes of a table that it does not pay to fold: its rows are changed again and again, or in an order.
+    """Changes of a table that it does not pay to fold, or that cannot be: for now it is left alone.
+
+    Its rows are changed again and again, or in an order, or there are no arrays of a type in binary form.
 
     Args:
         table: it.

@@ -71,10 +71,10 @@ class CheckedChanges:
         return self._descriptions.local(change.mapped, str(rows[0][0])) if rows else None
 
     def _missing(self, change: AppliedChange) -> None:
-        kind = Kind.DELETE_MISSING if isinstance(change.message, Delete) else Kind.UPDATE_MISSING
+        kind, deleted = self._conflicts.missing_kind(change)
         if not self._detects(change, kind):
             return
-        described = self._descriptions.missing(change, kind)
+        described = self._descriptions.missing(change, kind, deleted)
         decision = self._decided(described, change)
         if decision.action == Action.KEEP_LOCAL or change.new is None:
             return

@@ -15,20 +15,24 @@ from dataclasses import dataclass
 
 from headwater.apply.conflicts.conflict_log import ConflictLog
 from headwater.apply.conflicts.decisions import Nodes
+from headwater.apply.conflicts.deletions import Deletions, last_deletion
 from headwater.apply.conflicts.descriptions import AppliedChange, Descriptions
 from headwater.apply.conflicts.own_origins import OwnOrigins
 from headwater.apply.conflicts.remote_rows import rows_of
+from headwater.apply.conflicts.wording import Writer
 from headwater.apply.incoming.conflict_kinds import Kind
 from headwater.apply.incoming.conflict_rules import ConflictRules, Rule
 from headwater.apply.incoming.messages import Delete
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
+from headwater.apply.progress.deletion_tables import IS_TRIGGER
 from headwater.apply.target.connection import Outcome, TargetConnection
 from headwater.apply.target.relations import MappedRelation, OriginCheck
 from headwater.apply.target.statements import find
 from headwater.errors import TargetError
 
-_TRIGGERS = """
+_TRIGGERS = f"""
 SELECT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgenabled IN ('R', 'A') AND NOT t.tgisinternal
+               AND NOT t.{IS_TRIGGER}
                AND t.tgrelid IN (SELECT $1::oid
                                  UNION ALL SELECT p.relid FROM pg_catalog.pg_partition_tree($1::oid::regclass) p))
 """
@@ -59,6 +63,7 @@ class Conflicts:
         detects: the server's own worker would detect them; tracks: the target tracks commit times.
         careful: STARTs of commit records of transactions that are applied with checks from their beginning.
         nodes: of servers.
+        deletions: that are kept; None for none.
     """
 
     def __init__(
@@ -72,8 +77,9 @@ class Conflicts:
         tracks: bool,
         careful: set[int],
         nodes: Nodes,
+        deletions: Deletions | None = None,
     ) -> None:
-        self.nodes = nodes
+        self.nodes, self._deletions = nodes, deletions
         self.connection, self.origins, self.rules, self.log = connection, origins, rules, log
         self.detects, self.tracks, self.careful = detects, tracks, careful
         self.descriptions = Descriptions(connection, origins)
@@ -107,15 +113,40 @@ class Conflicts:
             return False
         is_delete = isinstance(change.message, Delete)
         if outcome.count:
-            kind = Kind.DELETE_ORIGIN_DIFFERS if is_delete else Kind.UPDATE_ORIGIN_DIFFERS
+            kinds = [Kind.DELETE_ORIGIN_DIFFERS if is_delete else Kind.UPDATE_ORIGIN_DIFFERS]
         else:
-            kind = Kind.DELETE_MISSING if is_delete else Kind.UPDATE_MISSING
-        rule = self.rules.rule(change.table, kind)
-        if self._decides(rule, kind):
+            kinds = [Kind.DELETE_MISSING] if is_delete else [Kind.UPDATE_MISSING]
+            kinds += [] if is_delete or self._deletions is None else [Kind.UPDATE_DELETED]
+        if any(self._decides(self.rules.rule(change.table, kind), kind) for kind in kinds):
             return True
         if self.detects:
             self._noted.append(_Noted(change, record if outcome.count else None))
         return False
+
+    def missing_kind(self, change: AppliedChange) -> tuple[Kind, Writer | None]:
+        """Return which conflict it is that the row of a change is missing, and who has deleted it, if that is known.
+
+        Nothing is waited for.
+
+        Raises:
+            TargetError: the target refuses a value of the row.
+        """
+        if isinstance(change.message, Delete):
+            return Kind.DELETE_MISSING, None
+        deleted = None
+        if self._deletions is not None:
+            deleted = last_deletion(self.connection, self.descriptions, change, self._deletions.seconds)
+        return (Kind.UPDATE_MISSING if deleted is None else Kind.UPDATE_DELETED), deleted
+
+    def write_down(self) -> None:
+        """Write counts and the like, outside of a transaction.
+
+        Raises:
+            ServerError: the target refuses, or is lost.
+        """
+        self.log.write_down(self.connection)
+        if self._deletions is not None:
+            self._deletions.tend(self.connection)
 
     def checked_anew(self, remote: RemoteTransaction) -> CheckedAnewError:
         """Return the error that makes a transaction come again, which is applied with checks then."""
@@ -142,8 +173,7 @@ class Conflicts:
         try:
             record = noted.record or self._passed_over(change)
             if record is None:
-                kind = Kind.DELETE_MISSING if isinstance(change.message, Delete) else Kind.UPDATE_MISSING
-                described = descriptions.missing(change, kind)
+                described = descriptions.missing(change, *self.missing_kind(change))
             else:
                 row = descriptions.local(change.mapped, record)
                 if not descriptions.differs(row):

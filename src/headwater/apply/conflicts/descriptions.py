@@ -15,7 +15,7 @@ from headwater.apply.conflicts.wording import Described, Existing, Writer
 from headwater.apply.incoming.conflict_kinds import Kind
 from headwater.apply.incoming.messages import Delete, Insert, SentTuple, Update
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.connection import Row, TargetConnection
 from headwater.apply.target.local_rows import LocalRow
 from headwater.apply.target.relations import MappedRelation
 
@@ -92,10 +92,20 @@ class Descriptions:
 
     def writer(self, row: LocalRow) -> Writer:
         """Return who has written a row."""
-        if row.origin and row.origin not in self._origins.names:
+        return self._writer(row.xid, row.time, row.origin or 0)
+
+    def deleter(self, row: Row) -> Writer | None:
+        """Return who has deleted a row, given its transaction, origin and commit time; None for the subscription."""
+        xid, origin, time = row
+        number = int(origin or 0)
+        if self._origins.is_own(self._connection, number, time):
+            return None
+        return self._writer(int(xid or 0), time, number)
+
+    def _writer(self, xid: int, time: str | None, origin: int) -> Writer:
+        if origin and origin not in self._origins.names:
             self._origins.look(self._connection)
-        origin = row.origin or 0
-        return Writer(row.xid, row.time, origin, self._origins.names.get(origin))
+        return Writer(xid, time, origin, self._origins.names.get(origin))
 
     def missing(self, change: AppliedChange, kind: Kind, deleted: Writer | None = None) -> Described:
         """Describe that there is no row to be changed."""

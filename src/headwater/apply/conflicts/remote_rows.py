@@ -10,7 +10,7 @@ Known gaps: what triggers BEFORE the change make of a row is not seen. A default
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headwater.apply.conflicts.local_tables import STORED, VIRTUAL, Column, LocalTable, UniqueIndex
@@ -130,6 +130,22 @@ def printed(
     question = _Question()
     rows = question.ask(connection, question.row(table, remote, is_stored=is_stored))
     return dict(zip(table.names, rows[0], strict=True)) if table.columns else {}
+
+
+def ask_beside(
+    connection: TargetConnection, table: LocalTable, remote: RemoteRow, sql_of: Callable[[str], str]
+) -> list[Row]:
+    """Run a statement about a remote row.
+
+    Args:
+        connection: the target's; table: that it is for; remote: it.
+        sql_of: writes the statement, given a subquery that has the row.
+
+    Raises:
+        TargetError: a value is refused.
+    """
+    question = _Question()
+    return question.ask(connection, sql_of(question.row(table, remote, is_stored=False)))
 
 
 def leaf_of(connection: TargetConnection, table: LocalTable, bounds: list[tuple[int, str]], remote: RemoteRow) -> int:

@@ -9,8 +9,10 @@ from headwater.apply.conflicts.conflict_log import ConflictLog
 from headwater.apply.conflicts.conflicts import Conflicts
 from headwater.apply.conflicts.counters import APPLY_ERRORS, SYNC_ERRORS, ConflictCounters
 from headwater.apply.conflicts.decisions import Nodes
+from headwater.apply.conflicts.deletions import Deletions
 from headwater.apply.conflicts.own_origins import OwnOrigins
 from headwater.apply.incoming.conflict_rules import ConflictRules
+from headwater.apply.progress.deletion_tables import stop_watching
 from headwater.apply.progress.installation import install
 from headwater.apply.progress.origins import Origin, origin_name
 from headwater.apply.target.connection import TargetConnection
@@ -54,6 +56,8 @@ class ConflictSetup:
         self._careful: set[int] = set()
         self._log: ConflictLog | None = None
         self._nodes = Nodes("", "", {})
+        keeps = rules.keeps_deleted_seconds
+        self._deletions = None if keeps is None else Deletions(subscription, keeps, say)
 
     def check(self, connection: TargetConnection, source: Callable[[], str]) -> None:
         """See that rules can be followed on the target; its schema is made.
@@ -80,6 +84,10 @@ class ConflictSetup:
                 raise UsageError(f'a rule for conflicts is for table "{table}", which the target does not have')
         if self._rules.compares_times:
             self._read_nodes(connection, source)
+        if self._deletions is None:
+            stop_watching(connection, self._subscription)
+        else:
+            self._deletions.tend(connection, is_now=True)
 
     def begin(
         self, connection: TargetConnection, facts: TargetFacts, origin: Origin, relations: RelationMap
@@ -103,6 +111,7 @@ class ConflictSetup:
             tracks=tracks == "on",
             careful=self._careful,
             nodes=self._nodes,
+            deletions=self._deletions,
         )
         relations.origins = conflicts.origin_check
         return conflicts

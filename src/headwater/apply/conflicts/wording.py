@@ -102,18 +102,24 @@ def detail_of(conflict: Described, *, is_inline: bool) -> str:
     local = [f"existing local row {_row(conflict.table, row.values)}" for row in conflict.existing]
     return (
         f"{_sentence(conflict)}.\n{_capital('; '.join(_parts([*local, conflict.remote_text, conflict.search_text])))}."
+        f"{_deleted(conflict)}"
     )
 
 
 def _inline(conflict: Described) -> str:
     local = [f"local row {_row(conflict.table, row.values)}" for row in conflict.existing]
-    text = f"{_sentence(conflict)}: {', '.join(_parts([*local, conflict.remote_text, conflict.search_text]))}."
-    if conflict.kind == Kind.UPDATE_DELETED:
-        text += "\nThe row to be updated was deleted"
-        if conflict.deleted is not None and conflict.deleted.time is not None:
-            writer = conflict.deleted
-            text += f" {writer.by('a different ')} in transaction {writer.xid} at {writer.time}"
-    return text
+    parts = _parts([*local, conflict.remote_text, conflict.search_text])
+    return f"{_sentence(conflict)}: {', '.join(parts)}.{_deleted(conflict)}"
+
+
+def _deleted(conflict: Described) -> str:
+    """Write the line that says who has deleted the row."""
+    if conflict.kind != Kind.UPDATE_DELETED:
+        return ""
+    writer, text = conflict.deleted, "\nThe row to be updated was deleted"
+    if writer is None or writer.time is None:
+        return f"{text}."
+    return f"{text} {writer.by('a different ')} in transaction {writer.xid} at {writer.time}."
 
 
 def _sentence(conflict: Described) -> str:

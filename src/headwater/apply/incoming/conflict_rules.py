@@ -73,19 +73,30 @@ class ConflictRules:
     Attributes:
         rules: by table, as ``schema.table``, None for all, and kind.
         logs, fills: conflicts that are no errors are told of in the log, and put into ``headwater.conflicts``.
+        keeps_deleted_seconds: how long deletions are kept on the target, so that ``update_deleted`` is detected; None
+            if they are not.
     """
 
     rules: Mapping[tuple[str | None, Kind], Rule] = field(default_factory=dict)
     logs: bool = True
     fills: bool = False
+    keeps_deleted_seconds: float | None = None
 
     @classmethod
-    def parse(cls, texts: Sequence[str], *, log: str = "log", two_phase: bool = False) -> ConflictRules:
+    def parse(
+        cls,
+        texts: Sequence[str],
+        *,
+        log: str = "log",
+        two_phase: bool = False,
+        keeps_deleted_seconds: float | None = None,
+    ) -> ConflictRules:
         """Read rules.
 
         Args:
             texts: each ``[TABLE:]KIND=ACTION``; log: ``log``, ``table`` or ``both``.
             two_phase: transactions come at PREPARE, when no commit time is known.
+            keeps_deleted_seconds: how long deletions are kept on the target; None: not at all.
 
         Raises:
             UsageError: one is malformed, two contradict each other, or a function cannot be loaded.
@@ -93,12 +104,14 @@ class ConflictRules:
         rules: dict[tuple[str | None, Kind], Rule] = {}
         for text in texts:
             table, kind, rule = _parsed(text)
+            if kind == Kind.UPDATE_DELETED and keeps_deleted_seconds is None:
+                raise UsageError("update_deleted is not told apart without --retain-deleted")
             if two_phase and rule.needs_times:
                 raise UsageError(f"{rule.action} needs commit times, which are not known at PREPARE: {text}")
             if rules.get((table, kind), rule).text != rule.text:
                 raise UsageError(f"two rules for one conflict: {rules[table, kind].text} and {text}")
             rules[table, kind] = rule
-        return cls(rules, log in ("log", "both"), log in ("table", "both"))
+        return cls(rules, log in ("log", "both"), log in ("table", "both"), keeps_deleted_seconds)
 
     def rule(self, table: str, kind: Kind) -> Rule:
         """Return the rule for a kind of conflict of a table, as ``schema.table``."""
@@ -127,10 +140,8 @@ class ConflictRules:
     @property
     def needs_times(self) -> bool:
         """Whether something of it needs the target's commit times."""
-        return any(rule.needs_times or kind.is_of_origins for (_, kind), rule in self.rules.items())
-
-
-_RULED = [kind for kind in Kind if kind != Kind.UPDATE_DELETED]
+        keeps = self.keeps_deleted_seconds is not None
+        return keeps or any(rule.needs_times or kind.is_of_origins for (_, kind), rule in self.rules.items())
 
 
 def _parsed(text: str) -> tuple[str | None, Kind, Rule]:
@@ -139,10 +150,8 @@ def _parsed(text: str) -> tuple[str | None, Kind, Rule]:
     if not equals:
         raise UsageError(f'conflict rule "{text}" is malformed', hint="expected [TABLE:]KIND=ACTION")
     if kind not in list(Kind):
-        raise UsageError(f'unknown kind of conflict "{kind}"', hint=f"expected {', '.join(_RULED)}")
+        raise UsageError(f'unknown kind of conflict "{kind}"', hint=f"expected {', '.join(Kind)}")
     own = Kind(kind)
-    if own == Kind.UPDATE_DELETED:
-        raise UsageError("update_deleted is not told apart", hint=f"give a rule for {Kind.UPDATE_MISSING}")
     name = (table if "." in table else f"public.{table}") if table else None
     if action.startswith(PYTHON):
         return name, own, Rule(Action.ERROR, _loaded(action.removeprefix(PYTHON)), text)
@@ -154,7 +163,7 @@ def _parsed(text: str) -> tuple[str | None, Kind, Rule]:
 
 
 def _check(kind: Kind, action: Action, text: str) -> None:
-    if kind.is_missing and action.is_of_times:
+    if kind in (Kind.UPDATE_MISSING, Kind.DELETE_MISSING) and action.is_of_times:
         raise UsageError(f"there is no local row of which the time could count: {text}")
     if kind == Kind.DELETE_MISSING and action == Action.APPLY_REMOTE:
         raise UsageError(f"there is nothing to apply to a row that is not there: {text}")

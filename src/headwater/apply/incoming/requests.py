@@ -17,6 +17,7 @@ from headwater.apply.incoming.map_rules import MapRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
+from headwater.pg.version import VERSIONS
 from headwater.remote_slots.slot_address import SlotAddress
 
 if TYPE_CHECKING:
@@ -134,11 +135,6 @@ class ApplyRequest:
     delay_seconds: float = 0.0
     conflicts: ConflictRules = field(default_factory=ConflictRules)
 
-    @property
-    def folds(self) -> bool:
-        """Whether changes are folded: those with values in binary form are not."""
-        return self.batches and not self.binary
-
     def __post_init__(self) -> None:
         if self.maps and (self.definitions.creates_tables or self.definitions.ddl != "ignore"):
             raise UsageError("--create-tables and --ddl make tables as the source has them, not as rules have them")
@@ -152,8 +148,30 @@ class ApplyRequest:
                 "what is applied ahead of its commit would hold its locks for as long as it is delayed",
                 hint="with --delay, have --streaming on or off",
             )
+        self._check_holding()
         if self.binary and self.maps.needs_text:
             raise UsageError("masks and conditions look at values as text", hint="leave --binary out")
         for name, value, values in (("streaming", self.streaming, STREAMING), ("origin", self.origin, ORIGINS)):
             if value is not None and value not in values:
                 raise UsageError(f'unrecognized {name} value: "{value}"', hint=f"expected {', '.join(values)}")
+
+    def runs_as_owner(self, major: int) -> bool:
+        """Tell whether changes are applied as the session's role on a target of a major."""
+        return not VERSIONS[major].applies_as_table_owner if self.run_as_owner is None else self.run_as_owner
+
+    @property
+    def runs_behind_commits(self) -> bool:
+        """Whether nothing is applied before its commit has come."""
+        return bool(self.delay_seconds) or (self.wal is None and self.definitions.ddl == "hold")
+
+    def _check_holding(self) -> None:
+        """See that a table of a server's slot can be held: from the beginning of a transaction that was committed."""
+        if self.wal is not None or self.definitions.ddl != "hold":
+            return
+        if self.streaming == "parallel":
+            raise UsageError(
+                "of what is applied ahead of its commit it is not known from where on a table is to be held",
+                hint="with --ddl hold, have --streaming on or off",
+            )
+        if self.slot.two_phase:
+            raise UsageError("--ddl hold with --two-phase needs --wal")

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from headwater.apply.incoming.requests import ApplyRequest, WalSlot
-from headwater.apply.progress.installation import install, transaction
+from headwater.apply.progress.deletion_tables import stop_watching
+from headwater.apply.progress.installation import install, is_installed, transaction
 from headwater.apply.progress.origins import (
     drop_origin,
     ensure_origin,
@@ -173,6 +174,8 @@ def _drop(
     keeps_slot: bool,
 ) -> None:
     """Drop all in one transaction of the target; slots go last, as they do not come back."""
+    if is_installed(connection):
+        stop_watching(connection, request.subscription)
     with transaction(connection):
         forget(connection, request.subscription)
         if subscription is not None:

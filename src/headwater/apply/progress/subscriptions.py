@@ -54,7 +54,10 @@ _ADD_TABLE = """
 INSERT INTO headwater.subscription_rel (srsubid, srrelid, nspname, relname, srsubstate, srsublsn)
 VALUES ($1::int4, $2::oid, $3, $4, $5::"char", $6::pg_lsn)
 """
-_REMOVE_TABLE = "DELETE FROM headwater.subscription_rel WHERE srsubid = $1::int4 AND srrelid = $2::oid"
+_REMOVE_TABLE = tuple(
+    f"DELETE FROM headwater.{table} WHERE srsubid = $1::int4 AND srrelid = $2::oid"
+    for table in ("subscription_range", "subscription_rel")
+)
 _RENAME_TABLE = """
 UPDATE headwater.subscription_rel SET nspname = $3, relname = $4 WHERE srsubid = $1::int4 AND srrelid = $2::oid
 """
@@ -205,8 +208,9 @@ def rename_table(connection: TargetConnection, subscription: Subscription, oid: 
 
 
 def remove_table(connection: TargetConnection, subscription: Subscription, oid: int) -> None:
-    """Remove a table."""
-    connection.rows(_REMOVE_TABLE, (str(subscription.number), str(oid)))
+    """Remove a table, with the ranges that were copied of it."""
+    for statement in _REMOVE_TABLE:
+        connection.rows(statement, (str(subscription.number), str(oid)))
 
 
 def set_state(subscription: Subscription, oid: int, state: State, lsn: int) -> Bound:

@@ -145,7 +145,7 @@ class CheckedApplier(RowApplier):
         except TargetError as error:
             raise self._judged(error) from None
         if not self._is_open:
-            self._conflicts.log.write_down(self._connection)
+            self._conflicts.write_down()
 
     def _refused_with(self, error: TargetError) -> TargetError:
         """Return an error in the apply worker's words; what was met before it is told of, as all is rolled back.

@@ -5,7 +5,8 @@ statements on the target, in the same transaction as the rows; or an error that 
 
 - ``apply``: changes of tables of the subscription and of what comes to its publications; types, schemas and sequences
   whatever table they are for, as a table may come that needs them. What is there already is left as it is.
-- ``hold``: a table whose columns have changed is held unless the target's has these columns already.
+- ``hold``: a table whose columns have changed is held unless the target's has these columns already. A server's slot
+  tells no DDL: there a table is held once columns come that the target's does not have.
 
 Rows that the source has computed as it changed a table are not in the log as changes: another type, a default that is
 no constant. Where the target has rows, they are removed, and the table is copied anew from behind the transaction.
@@ -38,6 +39,7 @@ from headwater.plugins.pgoutput.definitions import DefinitionChange, Name
 from headwater.receiver.replication_connection import quoted
 
 HELD = "55000"
+_HINT_HELD = "change the table on the target; its changes since go on by themselves then"
 _OF_TABLES = ("table", "constraint", "index", "comment")
 _SHARED = {
     "schema": "SELECT pg_catalog.to_regnamespace($1) IS NOT NULL",
@@ -95,6 +97,7 @@ class DefinitionChanges:
         states: of all tables; applied: which changes are applied here.
         is_main: what is not of one table is applied here, too.
         say: is told of tables that come, go, or are copied anew.
+        is_of_server: the source is a server's slot, which tells no DDL: a table that does not fit is held.
     """
 
     connection: TargetConnection
@@ -105,6 +108,7 @@ class DefinitionChanges:
     applied: AppliedTables
     is_main: bool
     say: Callable[[str], None]
+    is_of_server: bool = False
     _made: set[Name] = field(default_factory=set)
     _left: dict[Name, int] = field(default_factory=dict)
 
@@ -232,6 +236,26 @@ class DefinitionChanges:
         own = None if local is None else self._subscribed(local)
         return own is not None and not self.applied.applies(own, finish_lsn)
 
+    def misfit(self, name: Name, finish_lsn: int, error: TargetError) -> TargetError:
+        """Return the error that is raised where a table does not take the columns that come.
+
+        Args:
+            name: the table's; finish_lsn: of the transaction; error: why it does not.
+        """
+        local = self._local(name) if self.is_of_server and error.sqlstate == HELD else None
+        own = None if local is None else self._subscribed(local)
+        if own is None:
+            return error
+        held = HeldTableError(
+            f'table "{".".join(name)}" is held: it does not fit what comes from the source any more',
+            sqlstate=HELD,
+            detail=error.message,
+            hint=_HINT_HELD,
+            context=error.context,
+        )
+        held.oid, held.table_lsn = own, finish_lsn
+        return held
+
     def _run_if_there(self, sql: str, finish_lsn: int) -> None:
         """Run a statement about what tables may need; it is left out where what it names is not there."""
         self.connection.rows("SAVEPOINT ddl")
@@ -292,7 +316,7 @@ class DefinitionChanges:
             f'table "{".".join(name)}" is held: its definition has changed on the source',
             sqlstate=HELD,
             detail="; ".join(change.sql) or change.unsupported,
-            hint="change the table on the target; its changes since go on by themselves then",
+            hint=_HINT_HELD,
             context=_place(finish_lsn),
         )
         own = None if local is None else self._subscribed(local)

@@ -22,6 +22,7 @@ from headwater.apply.incoming.messages import (
     Update,
 )
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
+from headwater.apply.progress.installation import SCHEMA
 from headwater.apply.serial.sent_transactions import Place, Step
 from headwater.apply.serial.target_transaction import TargetTransaction
 from headwater.apply.target.connection import Bound, Outcome
@@ -183,21 +184,32 @@ class RowApplier(TargetTransaction):
                 self.flush()
             try:
                 mapped = self._relations.mapped(oid, self._about(kind))
-            except TargetError:
+            except TargetError as error:
                 if self._passes_over(oid, remote):
                     return None
-                raise
+                raise self._misfit(oid, remote, error) from None
             if not self._is_applied(mapped, remote):
                 return None
             self._use(mapped, oid)
         return mapped
 
     def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
-        """Tell whether another worker has yet to change a table before it fits what comes here."""
+        """Tell whether another worker has yet to change a table before it fits what comes here.
+
+        Or it is a table of the source's own schema ``headwater``, which this target need not have.
+        """
         sent = self._relations.sent(oid)
+        if sent is not None and sent.namespace == SCHEMA:
+            return True
         if self._definitions is None or sent is None or remote.finish_lsn is None:
             return False
         return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+
+    def _misfit(self, oid: int, remote: RemoteTransaction, error: TargetError) -> TargetError:
+        """Return what is raised where a relation cannot be mapped."""
+        if self._definitions is None or remote.finish_lsn is None or self._relations.sent(oid) is None:
+            return error
+        return self._definitions.misfit(self._name(oid), remote.finish_lsn, error)
 
     def _is_applied(self, mapped: MappedRelation, remote: RemoteTransaction) -> bool:
         if remote.finish_lsn is not None:

@@ -51,6 +51,9 @@ class Definitions(Protocol):
     def passes_over(self, name: tuple[str, str], finish_lsn: int) -> bool:
         """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
 
+    def misfit(self, name: tuple[str, str], finish_lsn: int, error: TargetError) -> TargetError:
+        """Return the error that is raised where a table does not take the columns that come."""
+
 
 class TargetTransaction(ABC):
     """The transaction, with all that is applied by it.

@@ -221,7 +221,7 @@ class ParallelSessions:
             raise
         connection.ends = self._main.ends
         applier = SerialApplier(connection, relations, self._origin, self._positions, conflicts, self._tables)
-        bulk = BulkTables(connection, relations, self._tables, applier.flush) if self._request.folds else None
+        bulk = BulkTables(connection, relations, self._tables, applier.flush) if self._request.batches else None
         return ParallelSession(number, connection, applier, bulk, lease)
 
     def _set_up(self, connection: TargetConnection, number: int) -> Origin:

@@ -16,7 +16,6 @@ from headwater.apply.mapped.table_maps import map_table
 from headwater.apply.mapped.target_checks import check_target
 from headwater.apply.table_sync.publisher_tables import describe_table, list_tables
 from headwater.apply.target.connection import TargetConnection
-from headwater.apply.target.rights import runs_as_owner_by_default
 from headwater.apply.target.session import TargetFacts
 from headwater.errors import ServerError, UsageError
 from headwater.receiver.replication_connection import ReplicationConnection
@@ -46,9 +45,7 @@ def check_rules(connection: TargetConnection, facts: TargetFacts, request: Apply
             source.rows(_PATIENCE)
         described = [_described(source, publications, table) for table in tables_with_rules(rules, published)]
         maps = [map_table(rules, sent, source_facts) for sent in described if sent is not None]
-    run_as_owner = request.run_as_owner
-    if run_as_owner is None:
-        run_as_owner = runs_as_owner_by_default(facts.major)
+    run_as_owner = request.runs_as_owner(facts.major)
     for table in maps:
         check_target(connection, facts, rules, table, run_as_owner=run_as_owner)
 

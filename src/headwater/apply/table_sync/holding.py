@@ -13,7 +13,7 @@ from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
 from headwater.apply.progress.subscriptions import State, read_subscription, set_state
 from headwater.apply.serial.definition_changes import HeldTableError
-from headwater.apply.table_sync.wal_publisher import WalPublisher
+from headwater.apply.table_sync.sync_slots import copy_slot, open_source
 from headwater.apply.target.session import open_target
 
 
@@ -25,13 +25,12 @@ def hold_table(request: ApplyRequest, held: HeldTableError) -> None:
 
     Raises:
         HeadwaterError: the slot cannot be made.
-        ServerError: the target refuses, or is lost: the transaction will come again.
+        ServerError: a server refuses, or is lost: the transaction will come again.
     """
-    assert request.wal is not None
     connection, _ = open_target(request.target, f"headwater hold {request.subscription}")
-    with connection, WalPublisher(request.wal) as source:
+    with connection, open_source(request) as source:
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
-        source.copy_slot(subscription.sync_name(held.oid))
+        copy_slot(source, subscription.slot, subscription.sync_name(held.oid))
         with transaction(connection, is_durable=True):
             connection.send(set_state(subscription, held.oid, State.FINISHEDCOPY, held.table_lsn))

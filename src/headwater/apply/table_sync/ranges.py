@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,6 +30,7 @@ from headwater.apply.table_sync.publisher_tables import SourceTable
 from headwater.apply.table_sync.row_transfer import transfer
 from headwater.apply.table_sync.sync_slots import open_server
 from headwater.apply.target.connection import TargetConnection
+from headwater.apply.target.rights import acting_as
 from headwater.apply.target.session import open_target
 from headwater.errors import ConnectionLostError, ServerError
 from headwater.receiver.replication_connection import ReplicationConnection, Wait
@@ -41,6 +42,11 @@ _NOTE = """
 INSERT INTO headwater.subscription_range (srsubid, srrelid, first_block, xid)
 VALUES ($1::int4, $2::oid, $3::int8, pg_catalog.pg_current_xact_id()::text::int8)
 """
+_NOTE_ALL = """
+INSERT INTO headwater.subscription_range (srsubid, srrelid, first_block, xid)
+SELECT $1::int4, $2::oid, n, pg_catalog.pg_current_xact_id()::text::int8 FROM pg_catalog.unnest($3::int8[]) n
+"""
+_NOTED = "SELECT first_block FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid"
 _IS_NOTED = """
 SELECT 1 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid AND first_block = $3::int8
 """
@@ -49,10 +55,11 @@ SELECT 1 FROM headwater.subscription_rel
 WHERE srsubid = $1::int4 AND srrelid = $2::oid AND srsubstate = 'd' FOR {}
 """
 _FORGET = "DELETE FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid"
-_UNDO = """
-DELETE FROM ONLY {} WHERE xmin::text::int8 IN (
-    SELECT xid & 4294967295 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid)
+_XIDS = """
+SELECT pg_catalog.array_agg(xid & 4294967295)::text FROM headwater.subscription_range
+WHERE srsubid = $1::int4 AND srrelid = $2::oid
 """
+_UNDO = "DELETE FROM ONLY {} WHERE xmin::text::int8 = ANY ($1::int8[])"
 
 
 @dataclass(frozen=True)
@@ -99,16 +106,22 @@ def is_lost(exporter: ReplicationConnection) -> bool:
     return bool(select.select([exporter.fileno()], [], [], 0)[0])
 
 
-def undo_ranges(connection: TargetConnection, subscription: Subscription, oid: int, table: str) -> None:
+def undo_ranges(
+    connection: TargetConnection, subscription: Subscription, oid: int, table: str, role: str | None
+) -> None:
     """Delete the rows that ranges of an earlier attempt have copied; what it has begun is waited for.
 
     Args:
         connection: the target's; subscription, oid: whose; table: its name for SQL.
+        role: that rows are copied as, None for the session's.
     """
     key = (str(subscription.number), str(oid))
     with transaction(connection):
         connection.rows(_HOLD.format("UPDATE"), key)
-        connection.rows(_UNDO.format(table), key)
+        ((xids,),) = connection.rows(_XIDS, key)
+        if xids is not None:
+            with acting_as(connection, role):
+                connection.rows(_UNDO.format(table), (xids,))
         connection.rows(_FORGET, key)
 
 
@@ -137,9 +150,24 @@ def note_range(connection: TargetConnection, subscription: Subscription, oid: in
     connection.rows(_NOTE, (str(subscription.number), str(oid), str(first)))
 
 
-def is_empty(connection: TargetConnection, table: str) -> bool:
-    """Tell whether a table of the target has no rows."""
-    return connection.rows(_IS_EMPTY.format(table)) == [("t",)]
+def note_ranges(connection: TargetConnection, subscription: Subscription, oid: int, numbers: Sequence[int]) -> None:
+    """Note the transaction that the connection is in as one that has inserted several ranges, by a number for each."""
+    texts = "{" + ",".join(map(str, numbers)) + "}"
+    connection.rows(_NOTE_ALL, (str(subscription.number), str(oid), texts))
+
+
+def noted_ranges(connection: TargetConnection, subscription: Subscription, oid: int) -> set[int]:
+    """Return the ranges of an earlier attempt that are copied; what it has begun is waited for."""
+    key = (str(subscription.number), str(oid))
+    with transaction(connection):
+        connection.rows(_HOLD.format("UPDATE"), key)
+        return {int(str(number)) for (number,) in connection.rows(_NOTED, key)}
+
+
+def is_empty(connection: TargetConnection, table: str, role: str | None) -> bool:
+    """Tell whether a table of the target has no rows; a role is that which asks, None for the session's."""
+    with transaction(connection), acting_as(connection, role):
+        return connection.rows(_IS_EMPTY.format(table)) == [("t",)]
 
 
 class RangeCopy:
@@ -147,6 +175,7 @@ class RangeCopy:
 
     Args:
         request: what is asked for; subscription, oid, table: whose; name: of the table's slot.
+        role: that rows are copied as, None for the session's.
         exporter: the session that has exported the snapshot; snapshot: its name; binary: rows come in binary form.
         wait: waits, and raises when all is to end.
     """
@@ -158,6 +187,7 @@ class RangeCopy:
         oid: int,
         table: SourceTable,
         name: str,
+        role: str | None,
         exporter: ReplicationConnection,
         snapshot: str,
         binary: bool,
@@ -165,7 +195,7 @@ class RangeCopy:
     ) -> None:
         self._request, self._subscription, self._oid, self._table = request, subscription, oid, table
         self._name, self._snapshot, self._binary, self._waits = name, snapshot, binary, wait
-        self._exporter = exporter
+        self._exporter, self._role = exporter, role
         self._left = deque[BlockRange]()
         self._error: BaseException | None = None
 
@@ -229,7 +259,8 @@ class RangeCopy:
             if connection.rows(_IS_NOTED, key):
                 return
             about, condition = self._about(own), own.condition
-            transfer(source, self._table, connection, self._waits, about, binary=self._binary, condition=condition)
+            with acting_as(connection, self._role):
+                transfer(source, self._table, connection, self._waits, about, binary=self._binary, condition=condition)
             note_range(connection, self._subscription, self._oid, own.first)
 
     def _about(self, own: BlockRange) -> Callable[[], str]:

@@ -37,6 +37,7 @@ from headwater.apply.progress.subscriptions import (
 )
 from headwater.apply.table_sync.checked_rules import check_rules, wanted_tables
 from headwater.apply.table_sync.creating import make_tables
+from headwater.apply.table_sync.locks_of_source import telling_of_locks
 from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import (
     drop_slot,
@@ -82,7 +83,7 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say, *, 
         ConnectionLostError: a server is lost.
     """
     install(connection)
-    with open_source(request) as source:
+    with open_source(request) as source, telling_of_locks(request, source, say):
         subscription = read_subscription(connection, request.subscription)
         if subscription is None:
             subscription = _create(connection, source, request)
@@ -114,7 +115,7 @@ def refresh_now(request: ApplyRequest, say: Say) -> None:
         ConnectionLostError: a server is lost.
     """
     connection, facts = open_target(request.target, f"headwater refresh {request.subscription}")
-    with connection, open_source(request) as source:
+    with connection, open_source(request) as source, telling_of_locks(request, source, say):
         check_rules(connection, facts, request)
         install(connection)
         subscription = read_subscription(connection, request.subscription)

@@ -116,6 +116,21 @@ def drop_slot(source: Publisher, name: str) -> None:
             raise
 
 
+def copy_slot(source: Publisher, name: str, new: str) -> None:
+    """Make a slot that stands where another one does, which is the subscription's; one of its name goes first.
+
+    Raises:
+        ServerError: the publisher refuses.
+        ConnectionLostError: the publisher is lost.
+        SlotError: the slot cannot be made.
+    """
+    if isinstance(source, WalPublisher):
+        source.copy_slot(new)
+        return
+    drop_slot(source, new)
+    source.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(name)}, {literal(new)})")
+
+
 def make_slot(source: Publisher, name: str, *, two_phase: bool) -> None:
     """Make a slot of pgoutput.
 

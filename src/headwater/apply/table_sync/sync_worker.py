@@ -6,7 +6,7 @@ all that the main worker has begun: it is written (s), and slot and origin are d
 
 Invariants: the rows, the LSN of their snapshot and the state f are committed together; so are the changes that are
 applied and the progress of the table's own origin. Whatever is killed, the next attempt goes on from these: a copy
-that was not committed is begun anew with another slot.
+that was not committed is begun anew with another slot, unless some of its ranges were, and the log has it still.
 
 PostgreSQL: tablesync.c (LogicalRepSyncTableStart, process_syncing_tables_for_sync).
 """
@@ -48,7 +48,10 @@ from headwater.apply.table_sync.ranges import (
     RangeCopy,
     count_blocks,
     forget_ranges,
+    hold_row,
     is_empty,
+    note_range,
+    noted_ranges,
     undo_ranges,
 )
 from headwater.apply.table_sync.row_transfer import transfer
@@ -61,17 +64,18 @@ from headwater.apply.table_sync.sync_slots import (
     sync_feed,
 )
 from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
-from headwater.apply.table_sync.wal_shares import SharedCopy
+from headwater.apply.table_sync.wal_shares import SharedCopy, file_of
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relation_map import RelationMap
-from headwater.apply.target.relations import map_relation
+from headwater.apply.target.relations import MappedRelation, map_relation
+from headwater.apply.target.rights import acting_as
 from headwater.apply.target.session import TargetFacts, open_target
-from headwater.errors import ConnectionLostError
+from headwater.errors import ConnectionLostError, TargetError
 from headwater.remote_slots.slot_feed import MOST_BYTES
 
 WAIT_SECONDS = 0.1
 
-"""Bytes of a table's own stream that are taken at a time."""
+_DUPLICATES = ("23505", "23P01")
 
 
 class SyncWorker:
@@ -102,6 +106,7 @@ class SyncWorker:
         self._name = subscription.sync_name(oid)
         self.is_settled = self._has_copied = False
         self._listed = 0
+        self._role: str | None = None
 
     def settle(self) -> None:
         """Read the state that the target has, which after an error may be another than the threads believe.
@@ -153,17 +158,63 @@ class SyncWorker:
         self._write(connection, State.DATASYNC, table.lsn)
         self._states.set(self._oid, State.DATASYNC, table.lsn)
         with open_source(self._request) as source:
-            drop_slot(source, self._name)
-            look_behind(source, table.lsn, lambda: self._wait([], []))
-            described = self._described(source, table)
-            mapped = map_relation(connection, facts, described.into)
-            # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
-            lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
+            lsn = self._go_on(connection, facts, source, table) if isinstance(source, WalPublisher) else None
             if lsn is None:
-                lsn = self._copy_whole(connection, source, table)
+                lsn = self._copy_anew(connection, facts, source, table)
         self._states.set(self._oid, State.FINISHEDCOPY, lsn)
         self._has_copied = True
         return replace(table, state=State.FINISHEDCOPY, lsn=lsn)
+
+    def _copy_anew(
+        self, connection: TargetConnection, facts: TargetFacts, source: Publisher, table: SubscribedTable
+    ) -> int:
+        drop_slot(source, self._name)
+        look_behind(source, table.lsn, lambda: self._wait([], []))
+        described = self._described(source, table)
+        mapped = self._mapped(connection, facts, described)
+        # Rows of partitions could not be deleted by ONLY, were the copy begun anew.
+        lsn = self._copy_ranges(connection, source, described) if mapped.kind == "r" else None
+        return self._copy_whole(connection, source, table) if lsn is None else lsn
+
+    def _mapped(self, connection: TargetConnection, facts: TargetFacts, described: SourceTable) -> MappedRelation:
+        """Map the table; rows are copied as the role that changes of it are applied as."""
+        run_as_owner = self._request.runs_as_owner(facts.major)
+        mapped = map_relation(connection, facts, described.into, run_as_owner=run_as_owner)
+        self._role = mapped.role
+        return mapped
+
+    def _go_on(
+        self, connection: TargetConnection, facts: TargetFacts, source: WalPublisher, table: SubscribedTable
+    ) -> int | None:
+        """Go on with a copy in several connections, by the slot that was made for it; None if there is none."""
+        noted = noted_ranges(connection, self._subscription, self._oid)
+        file = file_of(connection, self._oid)
+        lsn = source.look_at_copy(self._name) if file in noted else None
+        if lsn is None or lsn < table.lsn or self._request.binary:
+            return None
+        described = self._described(source, table)
+        if described.rows_map is not None:
+            return None
+        self._mapped(connection, facts, described)
+        try:
+            is_whole = self._share(source, described, noted - {file})
+        except TargetError as error:
+            if error.sqlstate not in _DUPLICATES:
+                raise
+            # What is noted may have been cut otherwise. If it was not, the copy that is begun anew says the same.
+            source.finish()
+            is_whole = False
+        if not is_whole:
+            return None
+        self._finish_ranges(connection, lsn)
+        return lsn
+
+    def _share(self, source: WalPublisher, table: SourceTable, noted: set[int]) -> bool:
+        source.begin(table.copy_sql())
+        own = (self._request, self._subscription, self._oid, table, self._name, self._role)
+        is_whole = SharedCopy(*own, source.batches(), self._wait, self._check, noted).run()
+        source.finish()
+        return is_whole
 
     def _described(self, source: Publisher, table: SubscribedTable) -> SourceTable:
         return describe_mapped(source, self._request, table.namespace, table.name)
@@ -178,7 +229,8 @@ class SyncWorker:
         binary = self._is_binary(source)
         with transaction(connection):
             self._require_unchanged(connection)
-            transfer(source, described, connection, self._wait, self._about, binary=binary)
+            with acting_as(connection, self._role):
+                transfer(source, described, connection, self._wait, self._about, binary=binary)
             self._write(connection, State.FINISHEDCOPY, lsn)
             move_now(connection, lsn)
         return lsn
@@ -195,9 +247,9 @@ class SyncWorker:
 
     def _copy_ranges(self, connection: TargetConnection, source: Publisher, table: SourceTable) -> int | None:
         """Copy a large table by ranges; return the LSN of its snapshot, None if it is to be copied as a whole."""
-        undo_ranges(connection, self._subscription, self._oid, table.target_table)
+        undo_ranges(connection, self._subscription, self._oid, table.target_table, self._role)
         request = self._request
-        if request.copy_connections == 1 or not is_empty(connection, table.target_table):
+        if request.copy_connections == 1 or not is_empty(connection, table.target_table, self._role):
             return None
         if isinstance(source, WalPublisher):
             return self._copy_shares(connection, source, table)
@@ -212,9 +264,8 @@ class SyncWorker:
             request = replace(request, copy_connections=lease.count)
             lsn, snapshot = export_sync_slot(source, self._name)
             binary = self._is_binary(source)
-            copy = RangeCopy(
-                request, self._subscription, self._oid, table, self._name, source, snapshot, binary, self._wait
-            )
+            whose = (request, self._subscription, self._oid, table, self._name, self._role)
+            copy = RangeCopy(*whose, source, snapshot, binary, self._wait)
             copy.run()
         finally:
             lease.give_back()
@@ -228,10 +279,10 @@ class SyncWorker:
         if source.count_blocks(table.sent.oid) <= self._request.range_blocks:
             return None
         lsn = make_sync_slot(source, self._name)
-        source.begin(table.copy_sql())
-        batches = source.batches()
-        SharedCopy(self._request, self._subscription, self._oid, table, self._name, batches, self._wait).run()
-        source.finish()
+        with transaction(connection):
+            hold_row(connection, self._subscription, self._oid)
+            note_range(connection, self._subscription, self._oid, file_of(connection, self._oid))
+        self._share(source, table, set())
         self._finish_ranges(connection, lsn)
         return lsn
 
@@ -263,7 +314,8 @@ class SyncWorker:
             feed = map_feed(stream, self._request)
             self._states.set(self._oid, State.CATCHUP, reached)
             positions = FlushPositions(reached)
-            relations = RelationMap(connection, facts)
+            run_as_owner = self._request.runs_as_owner(facts.major)
+            relations = RelationMap(connection, facts, run_as_owner=run_as_owner)
             only = OnlyTable(self._oid)
             definitions = self._definitions(connection, only)
             conflicts = self._conflicts.begin(connection, facts, origin, relations)
@@ -278,6 +330,7 @@ class SyncWorker:
             *(connection, self._subscription, asked.ddl, asked.indexes, self._states, only),
             is_main=False,
             say=lambda _: None,
+            is_of_server=self._request.wal is None,
         )
 
     def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:

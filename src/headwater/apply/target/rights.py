@@ -10,6 +10,9 @@ Known gap: the server forbids code of a table's owner to become another role aga
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.session import TargetFacts
 from headwater.apply.target.table_facts import TableFacts
@@ -23,14 +26,24 @@ NO_ROLE = Bound(Statement("SET LOCAL ROLE NONE"))
 _MAY_BECOME = "SELECT pg_catalog.pg_has_role($1::name, $2::name, $3)"
 
 
-def runs_as_owner_by_default(major: int) -> bool:
-    """Tell whether changes are applied as the session's role on a major, unless that is asked for otherwise."""
-    return not VERSIONS[major].applies_as_table_owner
-
-
 def become(role: str) -> Bound:
     """Return the statement that makes a role that of the rest of the transaction."""
     return Bound(Statement(f"SET LOCAL ROLE {quoted(role)}"))
+
+
+@contextmanager
+def acting_as(connection: TargetConnection, role: str | None) -> Iterator[None]:
+    """Act as a role, in the transaction that the connection is in; None for the session's. An error has to end that.
+
+    Raises:
+        TargetError: the session's role may not.
+        ConnectionLostError: the target is lost.
+    """
+    if role is not None:
+        connection.rows(become(role).statement.sql)
+    yield
+    if role is not None:
+        connection.rows(NO_ROLE.statement.sql)
 
 
 def role_for(
