@@ -125,7 +125,7 @@ class Applied:
             lambda parameters: request_with(values, parameters), self.errors.append, self.said.append
         )
         self.failure, self.end = None, None
-        self._thread = threading.Thread(target=self._go)
+        self._thread = threading.Thread(target=self._go, daemon=True)
         self._thread.start()
 
     def _go(self) -> None:
@@ -201,7 +201,13 @@ class Script:
         for applied in self.applied.values():
             applied.stop()
         for name, applied in self.applied.items():  # Shown where the test fails.
-            print(name, *applied.said, *{" ".join([e.one_line(), *e.details()]) for e in applied.errors}, applied.failure, sep="\n")
+            print(
+                name,
+                *applied.said,
+                *{" ".join([e.one_line(), *e.details()]) for e in applied.errors},
+                applied.failure,
+                sep="\n",
+            )
         drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = "
         self.on_source(f"{drop} '{self.database}'")
 
@@ -241,7 +247,9 @@ class Script:
         words += [word for name in publications for word in ("--publication", name)]
         return [*words, "--subscription", self.name(short), "--retry-interval", "0.2", *flags]
 
-    def subscribe(self, *publications: str, name: str = "sub", flags: Sequence[str] = (), waits: bool = True) -> Applied:
+    def subscribe(
+        self, *publications: str, name: str = "sub", flags: Sequence[str] = (), waits: bool = True
+    ) -> Applied:
         """Apply publications, and wait until all tables are copied, if asked for."""
         applied = Applied(self.words(name, publications, *flags))
         self.applied[name] = applied

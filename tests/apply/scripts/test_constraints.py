@@ -72,9 +72,7 @@ def test_008_a_key_that_is_added_here_and_columns_that_are_missing(script: Scrip
     script.on_source("CREATE TABLE narrow (a int, b int, c int)")
     script.on_target("CREATE TABLE narrow (a int)")
     script.subscription("refresh", "sub")
-    wait_until(
-        lambda: applied.has_met('target relation "public.narrow" is missing replicated columns: "b", "c"')
-    )
+    wait_until(lambda: applied.has_met('target relation "public.narrow" is missing replicated columns: "b", "c"'))
 
 
 def test_010_truncate(script: Script) -> None:
@@ -92,7 +90,9 @@ def test_010_truncate(script: Script) -> None:
     script.on_target(some.format("t1"), some.format("t2"), some.format("t3"), "INSERT INTO t4 VALUES (11, 1), (22, 2)")
     script.on_source("TRUNCATE t1", "TRUNCATE t2", "TRUNCATE t3, t4")
     script.catch_up()
-    counts = "SELECT (SELECT count(*) FROM t1), (SELECT count(*) FROM t2), (SELECT count(*) FROM t3 FULL JOIN t4 ON false)"
+    counts = (
+        "SELECT (SELECT count(*) FROM t1), (SELECT count(*) FROM t2), (SELECT count(*) FROM t3 FULL JOIN t4 ON false)"
+    )
     assert script.rows(counts) == ["0|3|0"]
     assert script.rows("SELECT nextval('numbers')") == ["1"]
     script.on_source("TRUNCATE t1 RESTART IDENTITY", "ALTER PUBLICATION p2 SET (publish = 'insert, truncate')")

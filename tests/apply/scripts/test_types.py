@@ -45,7 +45,7 @@ CHANGES = (
     "UPDATE in_pairs SET b = ARRAY[NULL, ROW(NULL, '{a,e}', 2)::moods] WHERE (a).a = 1",
     "UPDATE mixes SET b[2] = NULL",
     "UPDATE ranges SET c = '{NULL,\"[11,9999999]\"}', b = tstzrange(NULL, '2014-08-04 CEST') WHERE a > 1",
-    "UPDATE stores SET b = '\"updated\"=>\"value\"' WHERE a < 3",
+    'UPDATE stores SET b = \'"updated"=>"value"\' WHERE a < 3',
 )
 DELETES = (
     "DELETE FROM one_array WHERE a = 1",
@@ -61,7 +61,7 @@ DELETES = (
 def require_same(script: Script, *tables: str) -> int:
     """Require that tables have the same rows on both; return how many all have."""
     for table in tables:
-        query = f"SELECT * FROM {table} x ORDER BY x::text COLLATE \"C\""
+        query = f'SELECT * FROM {table} x ORDER BY x::text COLLATE "C"'
         assert script.rows(query) == script.source_rows(query)
     return sum(len(script.rows(f"SELECT 1 FROM {table}")) for table in tables)
 
@@ -132,7 +132,9 @@ def test_014_binary_values(script: Script) -> None:
     )
     script.subscribe("p", flags=["--binary"])
     assert require_same(script, "numbers", "lists") == 3
-    script.on_source("INSERT INTO numbers VALUES (3, 3.2, 3.3, 30)", "INSERT INTO lists VALUES ('{2,1}', '{1.2}', '{x}')")
+    script.on_source(
+        "INSERT INTO numbers VALUES (3, 3.2, 3.3, 30)", "INSERT INTO lists VALUES ('{2,1}', '{1.2}', '{x}')"
+    )
     script.on_source("UPDATE lists SET b[1] = 42, c = NULL", "UPDATE numbers SET b = 42, c = NULL WHERE a < 3")
     script.catch_up()
     assert require_same(script, "numbers", "lists") == 5

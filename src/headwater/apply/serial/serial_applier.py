@@ -52,6 +52,8 @@ MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
 _BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
+_ALL_CONSTRAINTS = Bound(Statement("SET CONSTRAINTS ALL IMMEDIATE"))
+"""Checks what is deferred before the origin is to move: from 16 on an end that is refused moves it, too."""
 _SAVEPOINT, _RELEASE = Bound(Statement("SAVEPOINT headwater_row")), Bound(Statement("RELEASE SAVEPOINT headwater_row"))
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
@@ -298,11 +300,21 @@ class SerialApplier(CheckedApplier):
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
         ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
+        self._send(_ALL_CONSTRAINTS, about=self._about(kind))
         self._send(move(end_lsn, time))
-        self._send(command, lambda _: ended(), self._about(kind))
+        self._send(command, lambda _: ended(), self._about_end(kind))
         self._is_open = False
         self._aside.ends()
         self._committed(end_lsn)
+
+    def _about_end(self, kind: str) -> Callable[[], str]:
+        about, positions = self._about(kind), self._positions
+
+        def text() -> str:
+            positions.has_refused_end = True
+            return about()
+
+        return text
 
     def _committed(self, end_lsn: int) -> None:
         positions = self._positions
