@@ -206,6 +206,9 @@ class ApplyWorker:
             connection.ends = lambda: self._is_ending
             self._connection = connection
             self.counts.sessions += 1
+            self.between(connection)  # Where each session fails there is no other moment.
+            if self._is_ending:
+                return True
             self._control.begin(connection)
             if self._request.wal is not None:
                 return self._from_wal(stack, connection, facts, self._request)

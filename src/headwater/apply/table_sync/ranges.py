@@ -49,6 +49,7 @@ SELECT 1 FROM headwater.subscription_rel
 WHERE srsubid = $1::int4 AND srrelid = $2::oid AND srsubstate = 'd' FOR {}
 """
 _FORGET = "DELETE FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid"
+_ARE_NOTED = "SELECT 1 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid LIMIT 1"
 _UNDO = """
 DELETE FROM ONLY {} WHERE xmin::text::int8 IN (
     SELECT xid & 4294967295 FROM headwater.subscription_range WHERE srsubid = $1::int4 AND srrelid = $2::oid)
@@ -108,8 +109,10 @@ def undo_ranges(connection: TargetConnection, subscription: Subscription, oid: i
     key = (str(subscription.number), str(oid))
     with transaction(connection):
         connection.rows(_HOLD.format("UPDATE"), key)
-        connection.rows(_UNDO.format(table), key)
-        connection.rows(_FORGET, key)
+        # A table that is published without an identity cannot be deleted from at all.
+        if connection.rows(_ARE_NOTED, key):
+            connection.rows(_UNDO.format(table), key)
+            connection.rows(_FORGET, key)
 
 
 def forget_ranges(connection: TargetConnection, subscription: Subscription, oid: int) -> None:
