@@ -42,7 +42,9 @@ def write(script: Script, chance: random.Random, first: int, count: int) -> None
         gone = f"DELETE FROM tree WHERE id = {chance.randint(1, number)}"
         rows = f"INSERT INTO t VALUES ({number}, {n}, 'x'); INSERT INTO other VALUES ({number}, 1), ({number}, 2)"
         more = f"INSERT INTO tree VALUES ({number}, {other})"
-        statements.append(f"BEGIN; {rows}; {changed if number % 3 else more}; {gone if number % 5 else more_of(number)}; COMMIT")
+        statements.append(
+            f"BEGIN; {rows}; {changed if number % 3 else more}; {gone if number % 5 else more_of(number)}; COMMIT"
+        )
     script.on_source(*statements)
 
 

@@ -206,7 +206,8 @@ class ApplyWorker:
             connection.ends = lambda: self._is_ending
             self._connection = connection
             self.counts.sessions += 1
-            self.between(connection)  # Where each session fails there is no other moment.
+            if self.counts.sessions > 1:  # Where each session fails there is no other moment.
+                self.between(connection)
             if self._is_ending:
                 return True
             self._control.begin(connection)

@@ -16,7 +16,8 @@ def test_026_counts_of_errors_and_conflicts(script: Script) -> None:
     script.on_source("CREATE TABLE t (a int); ALTER TABLE t REPLICA IDENTITY FULL; INSERT INTO t VALUES (1)")
     script.on_target("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)")
     script.on_source("CREATE PUBLICATION p FOR TABLE t")
-    script.subscribe("p", waits=False)
+    applied = script.subscribe("p", waits=False)
+    wait_until(lambda: applied.has_met("duplicate key"))
 
     def counts(*columns: str) -> bool:
         over = " AND ".join(f"{column} > 0" for column in columns)
