@@ -36,14 +36,14 @@ RULES = (
     "update_missing=keep_local",
     "delete_missing=keep_local",
 )
-ROUNDS, KEYS = 80, 12
+ROUNDS, FEW_ROUNDS, KEYS = 80, 15, 12
 
 
-def write(server: EmbeddedPostgres, writer: int) -> None:
+def write(server: EmbeddedPostgres, writer: int, rounds: int) -> None:
     """Write rows that others write, too, and say when that is done."""
     chance = random.Random(writer)
     with server.connect() as session:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             for statement in _transaction(chance, writer, number):
                 try:
                     session.execute(statement.encode())
@@ -68,7 +68,9 @@ def _transaction(chance: random.Random, writer: int, number: int) -> list[str]:
 class Applying:
     """A worker from one server to another, in a thread; a context manager that ends it. Its slot is made before."""
 
-    def __init__(self, servers: list[EmbeddedPostgres], source: int, target: int) -> None:
+    def __init__(
+        self, servers: list[EmbeddedPostgres], source: int, target: int, rules: tuple[str, ...] = RULES
+    ) -> None:
         rows_of(servers[source], f"SELECT pg_create_logical_replication_slot('to_{target}', 'pgoutput')")
         from_place, to_place = (place(servers[at], SOURCE_DATABASE) for at in (source, target))
         request = ApplyRequest(
@@ -78,7 +80,7 @@ class Applying:
             origin="none",
             retry_seconds=0.2,
             copies_data=False,
-            conflicts=ConflictRules.parse(RULES, log="table"),
+            conflicts=ConflictRules.parse(rules, log="table"),
         )
         self.errors: list[HeadwaterError] = []
         self._worker = ApplyWorker(request, self.errors.append)
@@ -104,13 +106,18 @@ def have_all(servers: list[EmbeddedPostgres], workers: list[Applying]) -> bool:
 
 
 COUNTS = [
-    (18, 2),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in ((16, 2), (19, 2), (18, 3)) if is_packaged(case[0])),
+    (18, 2, ROUNDS),
+    (18, 3, FEW_ROUNDS),
+    *(
+        pytest.param(*case, ROUNDS, marks=pytest.mark.slow)
+        for case in ((16, 2), (19, 2), (18, 3))
+        if is_packaged(case[0])
+    ),
 ]
 
 
-@pytest.mark.parametrize(("major", "count"), COUNTS)
-def test_the_last_one_wins_everywhere(major: int, count: int) -> None:
+@pytest.mark.parametrize(("major", "count", "rounds"), COUNTS)
+def test_the_last_one_wins_everywhere(major: int, count: int, rounds: int) -> None:
     with ExitStack() as stack:
         servers = [stack.enter_context(server_of(major)) for _ in range(count)]
         for server in servers:
@@ -119,7 +126,7 @@ def test_the_last_one_wins_everywhere(major: int, count: int) -> None:
                     session.execute(statement.encode())
         pairs = [(source, target) for source in range(count) for target in range(count) if source != target]
         workers = [stack.enter_context(Applying(servers, *pair)) for pair in pairs]
-        threads = [Thread(target=write, args=(server, number)) for number, server in enumerate(servers)]
+        threads = [Thread(target=write, args=(server, number, rounds)) for number, server in enumerate(servers)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -152,3 +159,38 @@ def test_what_each_server_notes() -> None:
         assert (kind, done) == ("insert_exists", "apply_remote")
         assert second == [(kind, "keep_local", remote, local, remote_time, local_time)]
         assert [source_rows(server, SOURCE_DATABASE, "t") for server in servers] == [["(1,1,0,x)"]] * 2
+
+
+@pytest.mark.parametrize("rules", [pytest.param(RULES, marks=pytest.mark.slow), ()])
+def test_what_three_servers_note(rules: tuple[str, ...]) -> None:
+    """All have written a row before they hear of each other: each notes those of both others.
+
+    Without rules each keeps its own, and says so again and again.
+    """
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server_of(18)) for _ in range(3)]
+        for server in servers:
+            with server.connect() as session:
+                for statement in TABLES:
+                    session.execute(statement.encode())
+        pairs = [(source, target) for source in range(3) for target in range(3) if source != target]
+        workers = [Applying(servers, *pair, rules=rules) for pair in pairs]
+        for number, server in enumerate(servers):
+            rows_of(server, f"INSERT INTO t VALUES (1, {number}, 0, 'x')")
+            rows_of(server, f"INSERT INTO done VALUES ({number})")
+        for worker in workers:
+            stack.enter_context(worker)
+        noted = "SELECT DISTINCT kind, (remote_row->>'writer')::int FROM headwater.conflicts ORDER BY 2"
+
+        def notes_all(number: int, server: EmbeddedPostgres) -> bool:
+            others = [other for other in range(3) if other != number]
+            try:
+                return rows_of(server, noted) == [("insert_exists", other) for other in others]
+            except psycopg.errors.UndefinedTable:
+                return False
+
+        wait_until(lambda: all(notes_all(*each) for each in enumerate(servers)))
+        if rules:
+            wait_until(lambda: have_all(servers, workers))
+        rows = [source_rows(server, SOURCE_DATABASE, "t") for server in servers]
+        assert rows == [[f"(1,{2 if rules else number},0,x)"] for number in range(3)]

@@ -40,7 +40,7 @@ from headwater.apply.refused.set_aside import AppliedAgainError, SetAside
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.definition_changes import DefinitionChanges, HeldTableError
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.streamed.parallel_origins import furthest
+from headwater.apply.streamed.parallel_origins import all_go_back, furthest
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.table_sync.checked_rules import check_rules
@@ -97,6 +97,7 @@ class ApplyWorker:
         self._control = RunControl(request, say)
         self._skipping = Skipping(request.subscription, 0)
         self._aside = SetAside(request.subscription, request.refusals, say)
+        self._positions = FlushPositions(0)
         self._is_ending = self._has_subscribed = self._has_put_back = False
         self._has_checked = self._has_waited = False
         self.waits_until: float | None = None
@@ -214,6 +215,10 @@ class ApplyWorker:
             connection.ends = lambda: self._is_ending
             self._connection = connection
             self.counts.sessions += 1
+            if self.counts.sessions > 1:  # Where each session fails there is no other moment.
+                self.between(connection)
+            if self._is_ending:
+                return True
             self._control.begin(connection)
             if self._request.wal is not None:
                 return self._from_wal(stack, connection, facts, self._request)
@@ -235,7 +240,7 @@ class ApplyWorker:
         origin, reached = self._origin(connection, facts)
         log_stream = stack.enter_context(WalFeed(request.wal, reached))
         feed = map_feed(self._delayed(log_stream, reached), request)
-        positions = FlushPositions(reached)
+        positions = self._positions = FlushPositions(reached)
         if subscription is None:
             applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
             return self._loop(feed, applier, positions)
@@ -278,7 +283,7 @@ class ApplyWorker:
         origin, reached = self._origin(connection, facts)
         slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
         feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
-        positions = FlushPositions(reached)
+        positions = self._positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, slot_stream.start)
         if request.definitions.ddl != "ignore":
             self._definitions = self._changes_of(connection, subscription)
@@ -310,6 +315,9 @@ class ApplyWorker:
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
         reached = furthest(connection, origin, subscription)
+        if self._positions.has_refused_end and reached > self._positions.applied:
+            reached = self._positions.applied
+            all_go_back(connection, origin, subscription, reached)
         self._skipping = self._control.skipping(connection, reached)
         if is_installed(connection):
             if not self._has_put_back and self._request.refusals.puts_back:
@@ -359,7 +367,7 @@ class ApplyWorker:
             bulk if request.batches else None,
         )
         stack.enter_context(streams)
-        sender = stack.enter_context(BatchSender(connection))
+        sender = stack.enter_context(BatchSender(connection, positions))
         return BatchApplier(
             *(relations, positions, streams, tables, bulk, sender),
             batches=request.batches,

@@ -29,6 +29,7 @@ class SlotAddress:
         publications: names, whose tables are read.
         creates_slot: the slot is made if it is missing.
         two_phase: it decodes transactions at PREPARE.
+        search_path: of the session with the server; application: its name, unless the connection string has one.
     """
 
     conninfo: str = field(repr=False)
@@ -36,6 +37,8 @@ class SlotAddress:
     publications: tuple[str, ...]
     creates_slot: bool = False
     two_phase: bool = False
+    search_path: str = '"$user",public'
+    application: str = ""
 
     @classmethod
     def parse(cls, address: str) -> SlotAddress:

@@ -25,7 +25,7 @@ from headwater.remote_slots.slot_address import SlotAddress
 
 _SETTINGS = (
     "-c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c bytea_output=hex "
-    '-c lc_monetary=C -c search_path="$user",public -c statement_timeout=0'
+    "-c lc_monetary=C -c statement_timeout=0"
 )
 ENDING_SECONDS, RELEASING_SECONDS = 2.0, 0.1
 """How long a server may take to end a stream that is left, and to let go of the slot then."""
@@ -94,7 +94,9 @@ def conninfo_of(address: SlotAddress) -> tuple[str, str]:
     database = own.get("dbname") or os.environ.get("PGDATABASE")
     if not database:
         raise UsageError("the server's address names no database", hint="expected postgresql://HOST/DATABASE?...")
-    options = f"{own.get('options') or ''} {_SETTINGS}".strip()
+    if address.application:
+        own.setdefault("fallback_application_name", address.application)
+    options = f"{own.get('options') or ''} {_SETTINGS} -c search_path={address.search_path}".strip()
     return make_conninfo("", **{**own, "options": options, "client_encoding": "UTF8"}), str(database)
 
 

@@ -15,7 +15,8 @@ from typing import Self
 
 from headwater.apply.batches.batch import Messages, last_commit
 from headwater.apply.batches.folded_batch import FoldedBatch, send_folded
-from headwater.apply.progress.origins import move
+from headwater.apply.progress.origins import CHECK_DEFERRED, move
+from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.errors import TargetError
 from headwater.pg.lsn import Lsn
@@ -55,11 +56,11 @@ class BatchSender:
     """The thread; a context manager, whose end waits for the batch on its way.
 
     Args:
-        connection: the target's.
+        connection: the target's; positions: hear of a commit that is refused.
     """
 
-    def __init__(self, connection: TargetConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: TargetConnection, positions: FlushPositions) -> None:
+        self._connection, self._positions = connection, positions
         self._pool = ThreadPoolExecutor(1, "batch")
         self._begun: tuple[Messages, Future[Committed | None]] | None = None
 
@@ -102,14 +103,19 @@ class BatchSender:
     def _commit(self, messages: Messages) -> Committed:
         _, end_lsn, time = last_commit(messages)
         outcomes: list[Outcome] = []
+        self._connection.send(CHECK_DEFERRED)
         self._connection.send(move(end_lsn, time))
-        self._connection.send(_COMMIT)
+        self._connection.send(_COMMIT, about=self._refused_end)
         self._connection.send(_LOCAL_END, outcomes.append)
         self._drain()
         ((local_end, flushed),) = outcomes[0].rows
         assert local_end is not None
         assert flushed is not None
         return Committed(end_lsn, int(Lsn.parse(local_end)), int(Lsn.parse(flushed)))
+
+    def _refused_end(self) -> str:
+        self._positions.has_refused_end = True
+        return ""
 
     def _drain(self) -> None:
         if self._connection.pending:

@@ -68,12 +68,13 @@ class OwnOrigins:
         own = cls(main, subscription)
         rows = connection.rows(_NUMBER, (subscription,))
         own._copies = str(rows[0][0]) if rows else None
-        own.past = {int(str(number)): str(until) for number, until in connection.rows(_PAST, (subscription,))}
         own.look(connection)
         return own
 
     def look(self, connection: TargetConnection) -> None:
-        """Read the names of origins that there are now."""
+        """Read the names of origins that there are now, and until when copies had others."""
+        past = connection.rows(_PAST, (self.subscription,))
+        self.past = {int(str(number)): str(until) for number, until in past}
         self.names = {int(str(number)): str(name) for number, name in connection.rows(_NAMES)}
         self.numbers = {number for number, name in self.names.items() if self._is_name(name)} | {self.main.number}
 

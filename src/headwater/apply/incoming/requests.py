@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +134,15 @@ class ApplyRequest:
     maps: MapRules = field(default_factory=MapRules)
     delay_seconds: float = 0.0
     conflicts: ConflictRules = field(default_factory=ConflictRules)
+
+    @property
+    def source(self) -> SlotAddress:
+        """The slot, with a session in which nothing of the publisher's users is called by a name without a schema.
+
+        Values that are names, such as those of regclass, are printed whole in it. It has the subscription's name, by
+        which it may be a synchronous standby.
+        """
+        return replace(self.slot, search_path="", application=self.slot.application or self.subscription)
 
     def __post_init__(self) -> None:
         if self.maps and (self.definitions.creates_tables or self.definitions.ddl != "ignore"):

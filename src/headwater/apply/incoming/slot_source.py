@@ -27,7 +27,7 @@ def slot_feed(request: ApplyRequest, reached: int) -> SlotFeed:
         ServerError: the source refuses.
         ConnectionLostError: there is no server.
     """
-    connection, facts = open_slot(request.slot)
+    connection, facts = open_slot(request.source)
     try:
         stream = start_slot(connection, request.slot, reached, stream_options(request, facts.major))
     except BaseException:
@@ -43,7 +43,7 @@ def source_node(request: ApplyRequest) -> str:
         ServerError: the source refuses.
         ConnectionLostError: there is no server.
     """
-    connection, facts = open_slot(replace(request.slot, creates_slot=False))
+    connection, facts = open_slot(replace(request.source, creates_slot=False))
     connection.close()
     return f"{facts.system_identifier}/{facts.database}"
 

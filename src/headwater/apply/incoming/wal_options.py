@@ -17,6 +17,7 @@ SETTINGS = (
     ("bytea_output", "hex"),
     ("lc_monetary", "C"),
     ("client_encoding", "UTF8"),
+    ("search_path", ""),
 )
 
 

@@ -97,7 +97,8 @@ def drop(request: ApplyRequest, say: Say, *, keeps_slot: bool = False) -> None:
         if subscription is None and (request.wal is None or not has_origin(connection, name)):
             raise missing(request.subscription)
         with _disabled(connection, subscription), ExitStack() as stack:
-            _wait_until_left(connection, name)
+            for left in (name, *([] if subscription is None else list_origins(connection, subscription.sync_prefix))):
+                _wait_until_left(connection, left)
             source = stack.enter_context(_source(request, keeps_slot=keeps_slot))
             _drop(connection, source, subscription, request, say, keeps_slot=keeps_slot)
 

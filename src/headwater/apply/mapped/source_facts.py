@@ -80,7 +80,7 @@ def open_asked(request: ApplyRequest) -> ReplicationConnection | AskedLog:
     """
     if request.wal is not None:
         return AskedLog(request.wal)
-    return ReplicationConnection(*conninfo_of(request.slot))
+    return ReplicationConnection(*conninfo_of(request.source))
 
 
 def ask_source(source: Asked, publications: Sequence[str], rules: MapRules) -> SourceFacts:

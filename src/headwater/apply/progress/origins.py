@@ -113,6 +113,19 @@ def advance(connection: TargetConnection, origin: Origin, lsn: int) -> None:
     _allowed(connection, _ADVANCE, (origin.name, str(Lsn(lsn))))
 
 
+def go_back(connection: TargetConnection, origin: Origin, lsn: int) -> None:
+    """Set the place of an origin that no session has to an LSN, if it is further.
+
+    From 16 on a server moves the session's origin also if it refuses the end of the transaction, and rolls that back.
+    """
+    if progress_of(connection, origin, flushed=False) > lsn:
+        advance(connection, origin, lsn)
+
+
+CHECK_DEFERRED = Bound(Statement("SET CONSTRAINTS ALL IMMEDIATE"))
+"""Checks what is deferred before the origin is to move: from 16 on an end that is refused moves it, too."""
+
+
 def move(lsn: int, time: int) -> Bound:
     """Return the statement that moves the session's origin with the transaction that it is in.
 

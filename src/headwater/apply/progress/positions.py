@@ -19,11 +19,18 @@ class FlushPositions:
 
     Attributes:
         durable: the same, as of now.
+        has_refused_end: the target has refused the end of a transaction, with which the origin was to move.
     """
 
     def __init__(self, reached: int) -> None:
         self.durable = self._applied = reached
+        self.has_refused_end = False
         self._pending = deque[tuple[int, int]]()
+
+    @property
+    def applied(self) -> int:
+        """The LSN of the source before which all is committed."""
+        return self._applied
 
     @property
     def waits(self) -> bool:

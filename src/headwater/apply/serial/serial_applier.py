@@ -36,7 +36,7 @@ from headwater.apply.incoming.messages import (
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.progress.origins import move
+from headwater.apply.progress.origins import CHECK_DEFERRED, move
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import is_of_row, parted
 from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
@@ -298,11 +298,21 @@ class SerialApplier(CheckedApplier):
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
         ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
+        self._send(CHECK_DEFERRED, about=self._about(kind))
         self._send(move(end_lsn, time))
-        self._send(command, lambda _: ended(), self._about(kind))
+        self._send(command, lambda _: ended(), self._about_end(kind))
         self._is_open = False
         self._aside.ends()
         self._committed(end_lsn)
+
+    def _about_end(self, kind: str) -> Callable[[], str]:
+        about, positions = self._about(kind), self._positions
+
+        def text() -> str:
+            positions.has_refused_end = True
+            return about()
+
+        return text
 
     def _committed(self, end_lsn: int) -> None:
         positions = self._positions

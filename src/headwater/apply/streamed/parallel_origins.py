@@ -13,6 +13,7 @@ from __future__ import annotations
 from headwater.apply.progress.origins import (
     Origin,
     drop_origin,
+    go_back,
     leave_origin,
     origin_name,
     progress_of,
@@ -59,6 +60,22 @@ def furthest(connection: TargetConnection, origin: Origin, subscription: str) ->
         leave_origin(connection)
         use_origin(connection, origin)
     return reached
+
+
+def all_go_back(connection: TargetConnection, origin: Origin, subscription: str, lsn: int) -> None:
+    """Set those of a subscription's origins to an LSN that are further.
+
+    Args:
+        connection: its session has the main origin, before and after.
+        origin: the main one; subscription: whose; lsn: before which all is applied.
+
+    Raises:
+        ServerError: a session of before still has one of the origins (55006), or the role may not.
+    """
+    leave_origin(connection)
+    for other in (origin, *parallel_origins(connection, subscription)):
+        go_back(connection, other, lsn)
+    use_origin(connection, origin)
 
 
 def drop_parallel_origins(connection: TargetConnection, subscription: str) -> None:

@@ -44,7 +44,7 @@ def open_server(request: ApplyRequest) -> ReplicationConnection:
         ServerError: it refuses.
         ConnectionLostError: there is no server.
     """
-    return ReplicationConnection(*conninfo_of(request.slot))
+    return ReplicationConnection(*conninfo_of(request.source))
 
 
 def look_at_present(source: Publisher) -> int:
@@ -79,7 +79,7 @@ def sync_feed(request: ApplyRequest, name: str, reached: int) -> Feed:
     if request.wal is not None:
         decoded = replace(request.wal.request, two_phase=False, slot=name)
         return WalFeed(replace(request.wal, request=decoded, name=name, engine=LocalEngine, bulk_bytes=None), reached)
-    own = replace(request.slot, slot=name, creates_slot=False, two_phase=False)
+    own = replace(request.slot, slot=name, creates_slot=False, two_phase=False, application=name)
     return slot_feed(replace(request, slot=own, streaming="off", end=0), reached)
 
 

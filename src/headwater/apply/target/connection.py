@@ -121,6 +121,7 @@ class TargetConnection:
     def __init__(self, conninfo: str, application: str, options: dict[str, str] | None = None) -> None:
         self._psycopg = load_psycopg("a target")
         self._connection = self._connect(_with_defaults(conninfo, application, options or {}))
+        self._backend_pid = int(self._connection.backend_pid)
         self.ends: Callable[[], bool] = lambda: False
         self._names: dict[Statement, bytes] = {}
         self._made = self._bytes = 0
@@ -160,8 +161,8 @@ class TargetConnection:
 
     @property
     def backend_pid(self) -> int:
-        """The process of the server's that the session is."""
-        return int(self._connection.backend_pid)
+        """The process of the server's that the session is, or was."""
+        return self._backend_pid
 
     def close(self) -> None:
         """End the connection."""

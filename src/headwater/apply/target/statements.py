@@ -279,7 +279,9 @@ def _update_plan(
     names = [quoted(column.name) for column in mapped.sent.columns]
     numbers = {at: f"${number}" for number, at in enumerate(sets, 1)}
     texts = [f"{names[at]} = {numbers[at]}" for at in sets if at not in moved]
-    if moved:
+    if texts and not moved and mapped.kind == PARTITIONED and mapped.returned_if is not None:
+        sql = _updating_tree(mapped, mapped.returned_if, where, texts)
+    elif moved:
         sql = _moving(mapped, lookup, where, texts, {at: (names[at], numbers[at]) for at in sets}, moved)
     else:
         sql = _updating(mapped, lookup, where, texts)
@@ -337,6 +339,21 @@ def _updating(mapped: MappedRelation, lookup: Lookup, where: str, texts: Sequenc
     if lookup.is_key or mapped.kind != PARTITIONED:
         return f"SELECT {looked_at} FROM {_own(mapped)} AS target {row} FOR UPDATE"
     return f"SELECT {looked_at} FROM {_own(mapped)} AS target WHERE {where}{also} LIMIT 1 FOR UPDATE"
+
+
+def _updating_tree(mapped: MappedRelation, differs: str, where: str, texts: Sequence[str]) -> str:
+    """Write an update of a row of partitions that returns the same as :func:`_returning`.
+
+    A row that moves to another partition has no xmin there any more, so that is looked at where the row is found.
+    """
+    found = (
+        f"SELECT tableoid AS place, ctid AS line, {record_if('tree', differs)} AS record FROM {_own(mapped)} AS tree"
+    )
+    limit = f" AND {mapped.within.replace('tableoid', 'target.tableoid', 1)}" if mapped.within else ""
+    return (
+        f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} FROM ({found} WHERE {where} LIMIT 1 FOR UPDATE) found "
+        f"WHERE target.tableoid = found.place AND target.ctid = found.line{limit} RETURNING found.record"
+    )
 
 
 def _returning(mapped: MappedRelation) -> str:
