@@ -179,7 +179,7 @@ class BatchApplier:
         _mark_definitions(messages)
         while len(messages.kind):
             self._pass_over_known(messages)
-            runs = list(messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES))
+            runs = list(messages.runs(messages.is_odd(self._tables.foldable), self._most_changes()))
             mapped = self._relations.times_mapped
             count = 0
             for (run, is_batch), following in zip_longest(runs, runs[1:]):
@@ -192,6 +192,9 @@ class BatchApplier:
                     # What was announced just now may be folded from here on.
                     break
             messages = messages.part(count, len(messages.kind))
+
+    def _most_changes(self) -> int:
+        return MOST_CHANGES
 
     def _is_batch(self, run: Messages, is_foldable: bool) -> bool:
         serial = self._serial
