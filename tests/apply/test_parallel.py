@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
-from headwater.apply.incoming.parallel_options import ORDERS, ParallelOptions
+from headwater.apply.incoming.parallel_options import COMMIT, ORDERS, ParallelOptions
 from headwater.apply.parallel import parallel_applier
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import HeadwaterError
+from serving.service import wait_until
 
 TABLES = (
     "CREATE TABLE s.account (id int PRIMARY KEY, n int NOT NULL, note text)",
@@ -52,9 +56,7 @@ def _begun(pair: Pair, more: Sequence[str] = ()) -> str:
     return slot
 
 
-def _apply(
-    pair: Pair, slot: str, order: str | None, lines: list[str] | None = None, **options: object
-) -> ApplyWorker:
+def _apply(pair: Pair, slot: str, order: str | None, lines: list[str] | None = None, **options: object) -> ApplyWorker:
     noted = lines if lines is not None else []
     errors: list[HeadwaterError] = []
     parallel = ParallelOptions() if order is None else ParallelOptions(3, order)
@@ -104,3 +106,121 @@ def test_unique_keys(pair: Pair, order: str) -> None:
     worker = _apply(pair, slot, order)
     assert pair.rows(OURS) == pair.rows(SOURCE)
     assert worker.batches.tried > 3
+
+
+@contextmanager
+def _locked(pair: Pair, statement: str) -> Iterator[Callable[[], object]]:
+    """Hold locks on the target; give what lets go of them."""
+    with pair.server.connect(OURS) as session:
+        session.execute("BEGIN")
+        session.execute(statement.encode())
+        yield partial(session.execute, "ROLLBACK")
+
+
+@contextmanager
+def _applying(pair: Pair, slot: str, order: str, lines: list[str]) -> Iterator[ApplyWorker]:
+    """Apply in a thread, to the end."""
+    request = pair.request(slot, "p", parallel=ParallelOptions(3, order))
+    worker = ApplyWorker(request, lambda error: lines.append(str(error)), lines.append)
+    applying = threading.Thread(target=worker.run)
+    applying.start()
+    try:
+        yield worker
+        applying.join()
+    finally:
+        worker.stop()
+        applying.join()
+
+
+def _sessions(pair: Pair, condition: str) -> int:
+    ((count,),) = pair.run(
+        OURS,
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'headwater apply % unit %' AND " + condition,
+    )
+    return int(count)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_commits_come_in_their_order(pair: Pair, order: str) -> None:
+    """The first transaction is held up by somebody's lock."""
+    slot = _begun(pair)
+    # The first transaction, of which tables are not known yet, is applied by itself.
+    pair.run(SOURCE, "BEGIN; UPDATE s.account SET n = -1 WHERE id = 2; INSERT INTO s.log VALUES (0, 0, 0); COMMIT")
+    pair.run(SOURCE, "UPDATE s.account SET n = -1 WHERE id = 1")
+    pair.run(SOURCE, *(f"INSERT INTO s.log VALUES (0, 0, {number})" for number in range(1, 300)))
+    lines: list[str] = []
+    applied = "SELECT count(*), coalesce(max(n) + 1, 0) FROM s.log"
+    lock = _locked(pair, "SELECT FROM s.account WHERE id = 1 FOR UPDATE")
+    with lock as let_go, _applying(pair, slot, order, lines) as worker:
+        wait_until(lambda: _sessions(pair, "wait_event_type = 'Lock'") == 1)
+        if order == COMMIT:
+            wait_until(lambda: _sessions(pair, "state = 'idle in transaction'") == 2)
+            assert pair.run(OURS, applied) == [(1, 1)]
+        else:
+            wait_until(lambda: pair.run(OURS, applied)[0][0] >= 200)
+        let_go()
+        count = 0
+        while count < 300:
+            ((count, most),) = pair.run(OURS, applied)
+            assert order != COMMIT or count == most
+            assert lines == []
+    assert lines == []
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    assert worker.batches.fallbacks == 0
+    if order == COMMIT:
+        ordered = "SELECT n, lag(n, 1, -1) OVER (ORDER BY pg_xact_commit_timestamp(xmin), n) FROM s.log"
+        assert pair.run(OURS, f"SELECT bool_and(n > before) FROM ({ordered}) s(n, before)") == [(True,)]
+
+
+FOREIGN_KEYS = (
+    "CREATE TABLE s.parent (id int PRIMARY KEY)",
+    "CREATE TABLE s.child (id int PRIMARY KEY, parent int)",
+)
+CHECKED = (
+    "ALTER TABLE s.child ADD FOREIGN KEY (parent) REFERENCES s.parent",
+    """DO $$ DECLARE own record; BEGIN
+       FOR own IN SELECT tgrelid::regclass AS place, tgname FROM pg_trigger WHERE tgrelid::regclass::text ~ '^s' LOOP
+           EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', own.place, own.tgname);
+       END LOOP; END $$""",
+)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_foreign_keys_that_are_checked(pair: Pair, order: str) -> None:
+    """What a trigger of the target's locks or deletes depends on keys that are not sent: nothing is done at a time."""
+    slot = _begun(pair)
+    for database, more in ((SOURCE, ()), (OURS, CHECKED)):
+        pair.run(database, *FOREIGN_KEYS, *more)
+    parents = [f"INSERT INTO s.parent VALUES ({number})" for number in range(100)]
+    children = [f"INSERT INTO s.child VALUES ({number}, {number % 100})" for number in range(300)]
+    pair.run(SOURCE, *parents, *children, "UPDATE s.child SET parent = 2 WHERE parent = 1")
+    pair.run(SOURCE, "DELETE FROM s.parent WHERE id = 1")
+    worker = _apply(pair, slot, order)
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    assert worker.batches.fallbacks == 0
+
+
+def test_sessions_that_wait_for_each_other(pair: Pair) -> None:
+    """A later unit has a table that somebody waits for to alter, and the first one gets behind that."""
+    slot = _begun(pair)
+    pair.run(SOURCE, "BEGIN; UPDATE s.account SET n = 1 WHERE id = 2; INSERT INTO s.log VALUES (0, 0, 0); COMMIT")
+    pair.run(
+        SOURCE,
+        "BEGIN; UPDATE s.account SET n = 1 WHERE id BETWEEN 3 AND 40; INSERT INTO s.log VALUES (0, 0, 1); COMMIT",
+    )
+    pair.run(SOURCE, "INSERT INTO s.log SELECT 0, 0, g FROM generate_series(2, 40) g")
+    lines: list[str] = []
+    lock = _locked(pair, "SELECT FROM s.account WHERE id = 3 FOR UPDATE")
+    with lock as let_go, pair.server.connect(OURS) as other, _applying(pair, slot, COMMIT, lines) as worker:
+        wait_until(lambda: _sessions(pair, "wait_event_type = 'Lock'") == 1)
+        wait_until(lambda: _sessions(pair, "state = 'idle in transaction'") == 1)
+        altering = threading.Thread(target=other.execute, args=["ALTER TABLE s.log ADD more int"])
+        altering.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE%' AND wait_event_type = 'Lock'"
+        wait_until(lambda: pair.run(OURS, waiting) == [(1,)])
+        let_go()
+        altering.join()
+    assert lines == []
+    assert worker.batches.fallbacks > 0
+    pair.run(OURS, "ALTER TABLE s.log DROP more")
+    assert pair.rows(OURS) == pair.rows(SOURCE)

@@ -23,6 +23,7 @@ from typing import Any
 from headwater.apply.batches.batch import Messages, last_commit
 from headwater.apply.batches.batch_applier import MOST_CHANGES, BatchApplier
 from headwater.apply.incoming.parallel_options import ParallelOptions
+from headwater.apply.parallel.checked_tables import CheckedTables
 from headwater.apply.parallel.turns import Turns
 from headwater.apply.parallel.unit_session import Ending, in_order, lsn_of
 from headwater.apply.parallel.unit_sessions import UnitSessions
@@ -54,6 +55,7 @@ class ParallelApplier(BatchApplier):
         self._sessions, self._subscription, self._options = sessions, subscription, options
         self._flying: list[Unit] = []
         self._changes = 0
+        self._checked = CheckedTables(self._connection)
         self._turns = Turns(keeps_order=options.keeps_order)
         self._dependencies = Dependencies(0)
 
@@ -85,7 +87,7 @@ class ParallelApplier(BatchApplier):
             return
         self._serial.flush()
         tables = self._tables.of(messages)
-        tokens = tokens_of(messages, tables)
+        tokens = None if self._checked.are_among(tables) else tokens_of(messages, tables)
         if tokens is None or len(tables) < len(messages.relations):
             self._land()
             super()._batch(messages, None)
@@ -133,6 +135,7 @@ class ParallelApplier(BatchApplier):
     def _again(self, messages: Messages) -> None:
         """Apply what is left of a flight in the main session, in the source's order."""
         self._tables.forget()
+        self._checked.forget()
         nothing_odd = messages.kind == 0
         for run, _ in messages.runs(nothing_odd, MOST_CHANGES):
             super()._batch(run, None)

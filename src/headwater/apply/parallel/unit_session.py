@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from headwater.apply.batches.folded_batch import fold_batch, send_folded
 from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.incoming.limits import Lease
+from headwater.apply.parallel.checked_tables import unchecked
 from headwater.apply.parallel.turns import AbandonedError, Turns
 from headwater.apply.parallel.units import Unit
 from headwater.apply.progress.origins import move
@@ -114,7 +115,7 @@ class UnitSession:
         self.connection.ends = self._is_told_to_end
         commits: list[Outcome] = []
         ends: list[int] = []
-        for statement in self._ending(unit):
+        for statement in (unchecked(unit.tables), *self._ending(unit)):
             self.connection.send(statement)
         self.connection.send(_COMMIT, commits.append)
         self.connection.send(_LOCAL_END, lambda outcome: ends.append(lsn_of(outcome)))
