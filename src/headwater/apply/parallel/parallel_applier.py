@@ -137,7 +137,8 @@ class ParallelApplier(BatchApplier):
         self._tables.forget()
         self._checked.forget()
         nothing_odd = messages.kind == 0
-        for run, _ in messages.runs(nothing_odd, MOST_CHANGES):
+        # In runs as small as units, so that little is applied one by one.
+        for run, _ in messages.runs(nothing_odd, self._unit_changes(messages.changes)):
             super()._batch(run, None)
 
     def _forget_ahead(self, messages: Messages) -> None:
