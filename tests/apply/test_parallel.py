@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
-from headwater.apply.incoming.parallel_options import COMMIT, ORDERS, ParallelOptions
+from headwater.apply.incoming.parallel_options import COMMIT, KEYS, ORDERS, ParallelOptions
 from headwater.apply.parallel import parallel_applier
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import HeadwaterError
@@ -224,3 +224,33 @@ def test_sessions_that_wait_for_each_other(pair: Pair) -> None:
     assert worker.batches.fallbacks > 0
     pair.run(OURS, "ALTER TABLE s.log DROP more")
     assert pair.rows(OURS) == pair.rows(SOURCE)
+
+
+@pytest.mark.parametrize(
+    "parallel", [ParallelOptions(), ParallelOptions(2), ParallelOptions(3, KEYS)], ids=["alone", "commit", "keys"]
+)
+def test_what_was_applied_ahead_is_passed_over(pair: Pair, parallel: ParallelOptions) -> None:
+    """It is ended while the first transaction waits for a lock, and later ones are committed."""
+    slot = _begun(pair)
+    pair.run(SOURCE, "BEGIN; UPDATE s.account SET n = 1 WHERE id = 2; INSERT INTO s.log VALUES (0, 0, 0); COMMIT")
+    pair.run(SOURCE, "UPDATE s.account SET n = n + 1 WHERE id = 1")
+    pair.run(SOURCE, *(f"INSERT INTO s.log VALUES (0, 0, {number})" for number in range(1, 200)))
+    lines: list[str] = []
+    with (
+        _locked(pair, "SELECT FROM s.account WHERE id = 1 FOR UPDATE"),
+        _applying(pair, slot, KEYS, lines) as worker,
+    ):
+        wait_until(lambda: pair.run(OURS, "SELECT count(*) FROM s.log")[0][0] >= 100)
+        worker.stop()
+    ((ahead, count),) = pair.run(
+        OURS,
+        "SELECT (SELECT sum(cardinality(finish_lsns)) FROM headwater.applied_ahead), (SELECT count(*) FROM s.log)",
+    )
+    assert 100 <= ahead == count - 1 < 200
+    pair.run(SOURCE, "UPDATE s.account SET n = n + 1 WHERE id = 1", "INSERT INTO s.log VALUES (0, 0, 1000)")
+    ApplyWorker(pair.request(slot, "p", parallel=parallel), lambda error: lines.append(str(error)), lines.append).run()
+    assert lines == []
+    assert pair.rows(OURS) == pair.rows(SOURCE)
+    left = "SELECT count(*) FROM headwater.applied_ahead"
+    ApplyWorker(pair.request(slot, "p", parallel=parallel), lambda error: lines.append(str(error)), lines.append).run()
+    assert pair.run(OURS, left) == [(0,)]
