@@ -37,7 +37,7 @@ MOST_STEPS = 400
 """That a run does before it is killed."""
 END_SECONDS = 60
 KILLS = [*(pytest.param(6, order) for order in ORDERS)]
-KILLS += [pytest.param(100, order, marks=pytest.mark.slow) for order in ORDERS]
+KILLS += [pytest.param(60, order, marks=pytest.mark.slow) for order in ORDERS]
 
 
 class Writing:
@@ -122,7 +122,7 @@ def test_a_worker_that_is_killed(tmp_path: Path, kills: int, order: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("crashes", "order"), [(3, KEYS), *(pytest.param(30, order, marks=pytest.mark.slow) for order in ORDERS)]
+    ("crashes", "order"), [(3, KEYS), *(pytest.param(25, order, marks=pytest.mark.slow) for order in ORDERS)]
 )
 def test_a_target_that_crashes(tmp_path: Path, crashes: int, order: str) -> None:
     """Commits that were not on disk are lost with it; the source still has them, as they were not confirmed."""
