@@ -1,7 +1,8 @@
 """``headwater apply`` with several sessions on the target, beside one: seconds to catch up, and its processor.
 
-Run by itself, as ``python bench/apply_workers.py [CHANGES [NAMES]]``. The target is at hand, or behind a relay that lets
-each byte take some time, as a network does; or its rows take time. Each kind is run in turns, on a database of its own.
+Run by itself, as ``python bench/apply_workers.py [CHANGES [NAMES]]``. The target is at hand, or behind a relay that
+lets each byte take some time, as a network does; or its rows take time. Each kind is run in turns, on a database of its
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which rows changes are about, which transactions depend on each other, beside plain twins."""
+"""Tokens of rows, and transactions that depend on each other, beside plain twins."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _tokens(messages: Messages) -> list[int] | None:
     wholes = np.array([oid == WHOLE for oid in oids], np.uint8)
     tokens = np.empty(len(messages.kind), np.int64)
     lying = messages.kind, messages.start, messages.end, messages.oid
-    told = _d.read_tokens(messages.data, lying, (np.array(oids, np.int64), begins, columns, wholes), tokens)
-    return tokens.tolist() if told else None
+    is_told = _d.read_tokens(messages.data, lying, (np.array(oids, np.int64), begins, columns, wholes), tokens)
+    return tokens.tolist() if is_told else None
 
 
 def _row(kind: str, oid: int, values: Values) -> object:
@@ -108,7 +108,8 @@ def test_transactions_that_depend_on_each_other(transactions: list[list[int]], m
     groups = [group.tolist() for group in apart(messages, np.array(tokens, np.int64), most)]
     assert [sum(flags) for flags in zip(*groups, strict=True)] == [1] * len(bodies)
     of_message = [next(number for number, group in enumerate(groups) if group[at]) for at in range(len(bodies))]
-    at, of_transaction = 0, []
+    at = 0
+    of_transaction: list[int] = []
     for rows in transactions:
         own = set(of_message[at : at + len(rows) + 2])
         assert len(own) == 1
@@ -133,7 +134,8 @@ def _clusters(transactions: list[list[int]]) -> list[set[int]]:
     """Return the rows of transactions that depend on each other; of each that has changes."""
     clusters: list[tuple[set[int], int]] = []
     for rows in filter(None, transactions):
-        own, joined = set(filter(None, rows)), []
+        own = set(filter(None, rows))
+        joined: list[tuple[set[int], int]] = []
         for cluster in clusters:
             (joined if cluster[0] & own else []).append(cluster)
         clusters = [cluster for cluster in clusters if cluster not in joined]

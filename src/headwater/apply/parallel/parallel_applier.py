@@ -2,7 +2,7 @@
 
 What comes in one piece of the stream is a flight of units (:mod:`headwater.apply.parallel.units`). In the source's
 order each unit is a run of transactions, committed behind the one before it. Otherwise the transactions of a run are
-parted into units that have no row in common, and a unit waits only for those that it has rows in common with.
+parted into units that have no row in common. A unit waits only for those that it has rows in common with.
 
 Whatever is unforeseen ends the flight: a count that differs, an error, sessions that wait for each other. What is not
 committed then is applied again by the main session, in the source's order, as a batch or one by one. So is all that
