@@ -14,7 +14,7 @@ from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.incoming.parallel_options import COMMIT, KEYS, ORDERS, ParallelOptions
 from headwater.apply.parallel import parallel_applier
 from headwater.apply.worker import ApplyWorker
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, ServerError
 from serving.service import wait_until
 
 TABLES = (
@@ -254,3 +254,35 @@ def test_what_was_applied_ahead_is_passed_over(pair: Pair, parallel: ParallelOpt
     left = "SELECT count(*) FROM headwater.applied_ahead"
     ApplyWorker(pair.request(slot, "p", parallel=parallel), lambda error: lines.append(str(error)), lines.append).run()
     assert pair.run(OURS, left) == [(0,)]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_session_that_is_ended(pair: Pair, order: str) -> None:
+    """All begins again behind what is committed, as it does when the main session is lost."""
+    slot = _begun(pair)
+    _work(pair, 4, 300)
+    locked = "SELECT FROM s.hot WHERE id = 1 FOR UPDATE"
+    errors: list[HeadwaterError] = []
+    options = {"disables_on_error": False, "retry_seconds": 0.1}
+    request = pair.request(slot, "p", parallel=ParallelOptions(3, order), **options)
+    # What tables are is known from the first transaction on.
+    worker = ApplyWorker(request, errors.append, lambda _: None)
+    applying = threading.Thread(target=worker.run)
+    with _locked(pair, locked) as let_go:
+        applying.start()
+        try:
+            waiting = "wait_event_type = 'Lock'"
+            wait_until(lambda: _sessions(pair, waiting) >= 1)
+            pair.run(
+                OURS,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                f"WHERE application_name LIKE 'headwater apply % unit %' AND {waiting}",
+            )
+            wait_until(lambda: errors != [])
+            let_go()
+            applying.join()
+        finally:
+            worker.stop()
+            applying.join()
+    assert {error.sqlstate for error in errors if isinstance(error, ServerError)} <= {"57P01", "55006", None}
+    assert pair.rows(OURS) == pair.rows(SOURCE)

@@ -27,6 +27,7 @@ from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest, WalSlot
 from headwater.apply.incoming.slot_source import stream_options
 from headwater.apply.incoming.wal_source import WalFeed
+from headwater.apply.progress.applied_ahead import read_applied
 from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, has_origin, origin_name, progress_of
 from headwater.apply.progress.positions import FlushPositions
@@ -109,7 +110,8 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
             connection, facts, run_as_owner=runs_as_owner_by_default(facts.major) if as_owner is None else as_owner
         )
         connection.rows("BEGIN")
-        skipping = Skipping(request.subscription, skipped, report)
+        ahead = read_applied(connection, request.subscription, reached)
+        skipping = Skipping(request.subscription, skipped, report, ahead)
         run = _DryRun(_TrialApplier(connection, relations, left_out, skipping), request, report)
         return run.follow(feed, end)
 

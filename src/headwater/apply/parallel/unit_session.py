@@ -72,12 +72,13 @@ class UnitSession:
 
     def _run(self) -> None:
         while (flown := self._units.get()) is not None:
-            self.unit, self.turns = flown
+            unit, turns = self.unit, self.turns = flown
             try:
-                if not self.turns.is_given_up:
-                    self._apply(*flown)
+                if not turns.is_given_up:
+                    self._apply(unit, turns)
+            except BaseException as error:
+                turns.give_up(error, is_lost=True)
             finally:
-                unit, turns = flown
                 self.unit = None
                 turns.end(unit.number)
 

@@ -54,16 +54,21 @@ def forget_applied(subscription: str) -> Bound:
 
 
 def read_applied(connection: TargetConnection, subscription: str, reached: int) -> frozenset[int]:
-    """Read which transactions are applied, of those that are not committed before an LSN; tidy up the others.
+    """Read which transactions are applied, of those that are not committed before an LSN; change nothing.
 
     Args:
-        connection: the target's, which alone applies the subscription.
-        subscription: its name; reached: LSN of the source before which all is applied.
+        connection: the target's; subscription: its name.
+        reached: LSN of the source before which all is applied.
 
     Returns:
         where their commit records begin.
     """
     if connection.rows(_IS_THERE) != [("t",)]:
         return frozenset()
-    connection.rows(_TIDY, (subscription, str(reached)))
     return frozenset(int(str(lsn)) for (lsn,) in connection.rows(_READ, (subscription, str(reached))))
+
+
+def tidy_applied(connection: TargetConnection, subscription: str, reached: int) -> None:
+    """Forget what is committed before an LSN of the source before which all is applied; see :func:`read_applied`."""
+    if connection.rows(_IS_THERE) == [("t",)]:
+        connection.rows(_TIDY, (subscription, str(reached)))

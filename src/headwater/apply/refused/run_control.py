@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.progress.applied_ahead import read_applied
+from headwater.apply.progress.applied_ahead import read_applied, tidy_applied
 from headwater.apply.progress.installation import install
 from headwater.apply.progress.run_states import Failure, RunState, disable, enable, read_run_state, set_skip
 from headwater.apply.refused.skipping import Skipping
@@ -61,6 +61,7 @@ class RunControl:
         if lsn is not None and not self._has_begun:
             set_skip(connection, name, lsn, reached)
         self._has_begun = True
+        tidy_applied(connection, name, reached)
         ahead = read_applied(connection, name, reached)
         return Skipping(name, read_run_state(connection, name).skip_lsn, self._say, ahead)
 
