@@ -286,3 +286,18 @@ def test_a_session_that_is_ended(pair: Pair, order: str) -> None:
             applying.join()
     assert {error.sqlstate for error in errors if isinstance(error, ServerError)} <= {"57P01", "55006", None}
     assert pair.rows(OURS) == pair.rows(SOURCE)
+
+
+def test_where_no_sessions_can_be_had() -> None:
+    """The main session applies all, and it is told why."""
+    with pair_of(18, max_active_replication_origins="2") as pair:
+        slot = _begun(pair)
+        _work(pair, 5, 100)
+        errors: list[HeadwaterError] = []
+        request = pair.request(slot, "p", parallel=ParallelOptions(2))
+        ApplyWorker(request, errors.append, lambda _: None).run()
+        assert pair.rows(OURS) == pair.rows(SOURCE)
+        (error,) = errors
+        assert isinstance(error, ServerError)
+        assert error.sqlstate == "53400"
+        assert _sessions(pair, "true") == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from apply.applied_work import SOURCE_TABLES, TARGET_TABLES, AppliedWork
-from apply.differential import Differential, differential
+from apply.differential import OURS, Differential, differential, rows_of
 from headwater.apply.incoming.parallel_options import COMMIT, ORDERS
 
 pytestmark = pytest.mark.server
@@ -35,6 +35,8 @@ def test_random_work(tmp_path: Path, order: str, major: int, seed: int) -> None:
                 pair.everywhere(*writers.definitions(4, 10 * (number + 1)))
                 pair.refresh()
         writers.close()
+        used = "SELECT count(*) FROM pg_replication_origin_status WHERE external_id LIKE 'headwater_ours_P%'"
+        assert rows_of(pair.target, f"{used} AND remote_lsn > '0/0'", OURS)[0][0] > 0
 
 
 def _round(pair: Differential, writers: AppliedWork) -> None:
