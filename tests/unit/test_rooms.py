@@ -44,7 +44,7 @@ ROOMS += [
     "apply/serial",
     "apply/batches",
 ]
-ROOMS += ["apply/streamed", "apply/mapped", "apply/table_sync", "apply", "apply/launcher"]
+ROOMS += ["apply/streamed", "apply/parallel", "apply/mapped", "apply/table_sync", "apply", "apply/launcher"]
 ROOMS += ["cli/process", "cli/output", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")

@@ -27,6 +27,7 @@ from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest, WalSlot
 from headwater.apply.incoming.slot_source import stream_options
 from headwater.apply.incoming.wal_source import WalFeed
+from headwater.apply.progress.applied_ahead import read_applied
 from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, has_origin, origin_name, progress_of
 from headwater.apply.progress.positions import FlushPositions
@@ -105,7 +106,8 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
         feed, end = _feed(stack, request, reached)
         relations = RelationMap(connection, facts, run_as_owner=request.runs_as_owner(facts.major))
         connection.rows("BEGIN")
-        skipping = Skipping(request.subscription, skipped, report)
+        ahead = read_applied(connection, request.subscription, reached)
+        skipping = Skipping(request.subscription, skipped, report, ahead)
         run = _DryRun(_TrialApplier(connection, relations, left_out, skipping), request, report)
         return run.follow(feed, end)
 

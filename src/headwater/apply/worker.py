@@ -28,6 +28,8 @@ from headwater.apply.incoming.slot_source import slot_feed, source_node
 from headwater.apply.mapped.delayed_feed import DelayedFeed
 from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.mapped.named_ends import name_both_ends
+from headwater.apply.parallel.parallel_applier import ParallelApplier, ending_of
+from headwater.apply.parallel.unit_sessions import UnitSessions
 from headwater.apply.progress.applied_counts import AppliedCounts
 from headwater.apply.progress.installation import is_installed
 from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
@@ -339,6 +341,8 @@ class ApplyWorker:
     ) -> BatchApplier:
         request, relations = self._request, self._relations(connection, facts)
         skipping, aside = self._skipping, self._aside
+        # Their origins have to be known when conflicts are looked for.
+        units = self._units(stack, connection, positions.durable)
         serial = SerialApplier(
             *(connection, relations, origin, positions),
             conflicts=self._conflicts.begin(connection, facts, origin, relations),
@@ -368,11 +372,19 @@ class ApplyWorker:
         )
         stack.enter_context(streams)
         sender = stack.enter_context(BatchSender(connection, positions))
-        return BatchApplier(
-            *(relations, positions, streams, tables, bulk, sender),
-            batches=request.batches,
-            counts=self.batches,
-        )
+        parts = (relations, positions, streams, tables, bulk, sender)
+        if units is not None and units.count:
+            options = request.parallel
+            return ParallelApplier(units, connection, request.subscription, options, *parts, counts=self.batches)
+        return BatchApplier(*parts, batches=request.batches, counts=self.batches)
+
+    def _units(self, stack: ExitStack, connection: TargetConnection, reached: int) -> UnitSessions | None:
+        """Open the sessions that apply ordinary transactions at a time; None if there are to be none."""
+        request = self._request
+        if request.parallel.workers == 1 or not request.batches:
+            return None
+        ending = ending_of(request.subscription, request.parallel, reached)
+        return stack.enter_context(UnitSessions(request, connection, ending, self._failed))
 
     def _relations(self, connection: TargetConnection, facts: TargetFacts) -> RelationMap:
         return RelationMap(connection, facts, run_as_owner=self._request.runs_as_owner(facts.major))

@@ -19,6 +19,7 @@ from headwater.cli.shared_flags import (
     DefinitionFlags,
     EngineFlags,
     MapFlags,
+    ParallelFlags,
     RefusalFlags,
     SourceFlags,
 )
@@ -186,6 +187,7 @@ class ApplyFlags:
         help="Apply several transactions of the source as one, where that comes to the same.",
     )
     tasks: EngineFlags = from_flags(EngineFlags)
+    parallel: ParallelFlags = from_flags(ParallelFlags)
     definitions: DefinitionFlags = from_flags(DefinitionFlags)
     refusals: RefusalFlags = from_flags(RefusalFlags)
     maps: MapFlags = from_flags(MapFlags)
@@ -397,6 +399,7 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         maps=flags.maps.rules(),
         delay_seconds=flags.maps.delay_seconds,
         conflicts=flags.conflict_flags.rules(two_phase=flags.two_phase),
+        parallel=flags.parallel.options(),
     )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from headwater.apply.incoming.conflict_rules import ConflictRules
     from headwater.apply.incoming.map_rules import MapRules
+    from headwater.apply.incoming.parallel_options import ParallelOptions
     from headwater.apply.incoming.refusal_options import RefusalOptions
     from headwater.apply.incoming.requests import DefinitionRequest
     from headwater.jobs.engine import Engine
@@ -226,6 +227,37 @@ class EngineFlags:
             return spark
 
         return chosen_engine(SPARK if self.engine == AUTO and self.master is not None else self.engine, start)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelFlags:
+    """The flags of applying ordinary transactions at a time."""
+
+    workers: int = from_flag(
+        "--workers",
+        type=click.IntRange(1, 1000),
+        default=1,
+        show_default=True,
+        metavar="COUNT",
+        help="Sessions on the target that apply ordinary transactions at a time; 1: the main one alone.",
+    )
+    order: str = from_flag(
+        "--order",
+        type=click.Choice(("commit", "keys")),
+        default="commit",
+        show_default=True,
+        help="With --workers: commits come in the source's order, or only those of transactions with rows in common.",
+    )
+
+    def options(self) -> ParallelOptions:
+        """Return what is asked for.
+
+        Raises:
+            UsageError: there is one session alone, and an order of several.
+        """
+        from headwater.apply.incoming.parallel_options import ParallelOptions
+
+        return ParallelOptions(self.workers, self.order)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,7 @@ class BatchApplier:
                 self._finish()
             mapped = self._relations.times_mapped
             count = 0
-            for run, is_foldable in messages.runs(messages.is_odd(self._tables.foldable), MOST_CHANGES):
+            for run, is_foldable in messages.runs(messages.is_odd(self._tables.foldable), self._most_changes()):
                 count += len(run.kind)
                 if self._is_batch(run, is_foldable=is_foldable):
                     self._batch(run)
@@ -187,6 +187,10 @@ class BatchApplier:
                     # What was announced just now may be folded from here on, or no more.
                     break
             messages = messages.part(count, len(messages.kind))
+
+    def _most_changes(self) -> int:
+        """Return how many changes a run of transactions has at most."""
+        return MOST_CHANGES
 
     def _is_batch(self, run: Messages, *, is_foldable: bool) -> bool:
         serial = self._serial

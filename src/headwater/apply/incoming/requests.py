@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.apply.incoming.limits import WorkerLimits
 from headwater.apply.incoming.map_rules import MapRules
+from headwater.apply.incoming.parallel_options import ParallelOptions
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.wal_cluster import WalCluster
 from headwater.errors import UsageError
@@ -107,6 +108,7 @@ class ApplyRequest:
         maps: rules for what comes in.
         delay_seconds: a transaction is applied no sooner after its commit.
         conflicts: what is done about conflicts.
+        parallel: how ordinary transactions are applied at a time.
     """
 
     slot: SlotAddress
@@ -134,6 +136,7 @@ class ApplyRequest:
     maps: MapRules = field(default_factory=MapRules)
     delay_seconds: float = 0.0
     conflicts: ConflictRules = field(default_factory=ConflictRules)
+    parallel: ParallelOptions = field(default_factory=ParallelOptions)
 
     @property
     def source(self) -> SlotAddress:

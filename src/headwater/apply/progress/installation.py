@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from headwater.apply.progress import conflict_tables, run_states, set_aside_tables, standing
+from headwater.apply.progress import applied_ahead, conflict_tables, run_states, set_aside_tables, standing
 from headwater.apply.progress.pending_statements import PENDING_TABLE
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 2
+FORM = 3
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -69,7 +69,7 @@ _STATEMENTS = (
 
 _ADDED = (
     *(PENDING_TABLE, *run_states.TABLES, *set_aside_tables.TABLES),
-    *(*standing.DDL, *conflict_tables.STATEMENTS),
+    *(*standing.DDL, *conflict_tables.STATEMENTS, *applied_ahead.TABLES),
 )
 """What later forms have added; each statement does nothing where that is there already."""
 

@@ -53,7 +53,7 @@ ON CONFLICT (subname) DO UPDATE SET subenabled = false
 """
 _REMOVE = tuple(
     f"DELETE FROM headwater.{table} WHERE subname = $1"
-    for table in ("subscription_run", "subscription_stats", "subscription_origin", "subscription_node")
+    for table in ("subscription_run", "subscription_stats", "subscription_origin", "subscription_node", "applied_ahead")
 )
 _ENABLE = """
 UPDATE headwater.subscription_run SET subenabled = true, sqlstate = NULL, message = NULL, detail = NULL,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.progress.applied_ahead import read_applied, tidy_applied
 from headwater.apply.progress.installation import install
 from headwater.apply.progress.run_states import Failure, RunState, disable, enable, read_run_state, set_skip
 from headwater.apply.refused.skipping import Skipping
@@ -55,12 +56,14 @@ class RunControl:
             ServerError: the target refuses, or is lost; the transaction is applied already.
         """
         name, lsn = self._request.subscription, self._request.refusals.skip_lsn
-        if self._request.refusals.sets_aside or lsn is not None:
+        if self._request.refusals.sets_aside or lsn is not None or not self._request.parallel.keeps_order:
             install(connection)
         if lsn is not None and not self._has_begun:
             set_skip(connection, name, lsn, reached)
         self._has_begun = True
-        return Skipping(name, read_run_state(connection, name).skip_lsn, self._say)
+        tidy_applied(connection, name, reached)
+        ahead = read_applied(connection, name, reached)
+        return Skipping(name, read_run_state(connection, name).skip_lsn, self._say, ahead)
 
     def failed(self, error: ServerError) -> None:
         """Disable the subscription, if it was asked for, unless a connection is lost, which tells nothing of it.

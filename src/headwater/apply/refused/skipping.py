@@ -1,7 +1,10 @@
-"""The transaction that is skipped: the one whose finish LSN was given.
+"""The transaction that is skipped: the one whose finish LSN was given; and those that are applied already.
 
 Its changes are passed over, and its end is committed as ever, together with taking back what was given. The first other
 transaction that changes anything takes it back, too, with a warning: a wrong LSN does not lie in wait.
+
+Where sessions commit in an order of their own, a kill may leave transactions that are applied, while one before them is
+not (:mod:`headwater.apply.progress.applied_ahead`). They are passed over without a word.
 
 PostgreSQL: worker.c (maybe_start_skipping_changes, stop_skipping_changes, clear_subscription_skip_lsn); 15 to 19. Here
 for targets of 14, too.
@@ -26,26 +29,33 @@ class Skipping:
     Args:
         subscription: its name; lsn: the transaction's finish LSN, 0 for none.
         say: is told of the beginning and the end, in the server's words.
+        ahead: finish LSNs of transactions that are applied already.
     """
 
-    def __init__(self, subscription: str, lsn: int, say: Say = lambda _: None) -> None:
-        self._subscription, self._lsn, self._say = subscription, lsn, say
-        self.is_skipping = False
+    def __init__(
+        self, subscription: str, lsn: int, say: Say = lambda _: None, ahead: frozenset[int] = frozenset()
+    ) -> None:
+        self._subscription, self._lsn, self._say, self._ahead = subscription, lsn, say, ahead
+        self._is_ahead = self.is_skipping = False
 
     @property
     def is_set(self) -> bool:
         """Whether a transaction is still to be skipped."""
-        return bool(self._lsn)
+        return bool(self._lsn or self._ahead)
 
     def begins(self, finish_lsn: int) -> None:
         """Note that a transaction begins, or what its finish LSN is."""
+        self._is_ahead = finish_lsn in self._ahead
+        if self._ahead:
+            self._ahead = frozenset(lsn for lsn in self._ahead if lsn >= finish_lsn)
+            self.is_skipping = self.is_skipping or self._is_ahead
         if self._lsn == finish_lsn and not self.is_skipping:
             self.is_skipping = True
             self._say(f"logical replication starts skipping transaction at LSN {Lsn(finish_lsn)}")
 
     def completes(self) -> bool:
         """Note that the transaction that began last ends; tell whether its changes were skipped."""
-        if self.is_skipping:
+        if self.is_skipping and not self._is_ahead:
             self._say(f"logical replication completed skipping transaction at LSN {Lsn(self._lsn)}")
         was_skipping, self.is_skipping = self.is_skipping, False
         return was_skipping
@@ -56,7 +66,8 @@ class Skipping:
         Args:
             finish_lsn: of the transaction that ends.
         """
-        if not self._lsn:
+        was_ahead, self._is_ahead = self._is_ahead, False
+        if not self._lsn or was_ahead:
             return None
         lsn, self._lsn = self._lsn, 0
 

@@ -23,6 +23,8 @@ from headwater.apply.target.connection import TargetConnection
 
 _PART = "P"
 """Names of subscriptions have lower case alone: no other's origin begins so."""
+FIRST_OF_UNITS = 2000
+"""Number behind which those of sessions begin that apply ordinary transactions at a time."""
 _OTHERS = """
 SELECT roname, roident FROM pg_catalog.pg_replication_origin
 WHERE pg_catalog.starts_with(roname, $1) ORDER BY roident

@@ -34,7 +34,7 @@ from headwater.errors import ServerError
 PATIENCE_SECONDS = 1.0
 """How long a transaction that runs ahead may wait for a lock."""
 
-_BLOCKING = """
+BLOCKING = """
 WITH RECURSIVE blocking (pid) AS (
     SELECT pg_catalog.unnest(pg_catalog.pg_blocking_pids($1))
     UNION SELECT pg_catalog.unnest(pg_catalog.pg_blocking_pids(blocking.pid)) FROM blocking)
@@ -197,7 +197,7 @@ class ParallelSessions:
                     self.end(session)
 
     def _blocking(self, connection: TargetConnection) -> set[int]:
-        rows = self._watching().rows(_BLOCKING, (str(connection.backend_pid),))
+        rows = self._watching().rows(BLOCKING, (str(connection.backend_pid),))
         return {int(str(pid)) for (pid,) in rows}
 
     def _watching(self) -> TargetConnection:
