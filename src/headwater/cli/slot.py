@@ -161,6 +161,7 @@ def _plain(value: object) -> str:
 def described(path: Path) -> dict[str, object]:
     """Return a slot's properties, by the names that PostgreSQL's views have for them."""
     from headwater.pipeline.requests.slot_request import version_of_slot
+    from headwater.slots.invalidation import invalidation_of
     from headwater.slots.slot import SlotStatistics
     from headwater.slots.slot_directory import active_pid, read_slot
 
@@ -183,6 +184,7 @@ def described(path: Path) -> dict[str, object]:
         "two_phase": slot.two_phase,
         "two_phase_at": "" if two_phase_at is None else str(Lsn(two_phase_at)),
         "failover": slot.failover,
+        "invalidation_reason": invalidation_of(path) or "",
         **{name: getattr(slot.statistics, name) for name in SlotStatistics.__dataclass_fields__},
     }
 
@@ -229,7 +231,7 @@ def drop_command(flags: SlotFlags) -> None:
     """Remove a slot."""
     from headwater.slots.slot_directory import open_slot
 
-    with open_slot(flags.path) as opened:
+    with open_slot(flags.path, may_be_invalid=True) as opened:
         opened.drop()
 
 
