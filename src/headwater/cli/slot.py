@@ -95,7 +95,7 @@ class CopyFlags(SlotFlags):
 @command("slot create", CreateFlags)
 def create_command(flags: CreateFlags) -> None:
     """Make a slot in a new directory PATH; print where it begins."""
-    from headwater.pipeline.slot_moves import begin, begin_at, slot_at
+    from headwater.pipeline.slot_moves import begin, begin_at, slot_at, without_output
     from headwater.plugins.table_patterns import TablePatterns
     from headwater.slots.slot_directory import create_slot
 
@@ -114,7 +114,9 @@ def create_command(flags: CreateFlags) -> None:
         slot=path.name,
         makes_slot=True,
     )
-    beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at), path.parent)
+    # Who decodes by pgoutput over a connection brings the options: the server makes such slots without any.
+    followed = without_output(request) if request.plugin == "pgoutput" and not options else request
+    beginning = begin(followed) if flags.at is None else begin_at(followed, _place(flags.at), path.parent)
     create_slot(path, slot_at(request, beginning, failover=flags.failover))
     print(Lsn(beginning.lsn))
 
