@@ -29,6 +29,27 @@ from serving.service import Serving, backup_of
 
 pytestmark = pytest.mark.server
 
+FAILING = (
+    "SELECT pg_drop_replication_slot('nothing')",
+    "SELECT 1, 1/0",
+    "SELECT 1/0 WHERE false",
+    "SELECT 1 WHERE 1/0 > 0",
+    "SELECT * FROM pg_logical_slot_get_changes('nothing', NULL, NULL)",
+    "SELECT 1/0 FROM pg_replication_slots",
+    "SELECT 1/0 + count(*) FROM pg_replication_slots",
+    "SELECT 1/(pg_backend_pid()*0)",
+    "SELECT 1/0, pg_backend_pid()",
+    "SELECT pg_create_logical_replication_slot('Bad Name', 'test_decoding')",
+    "SELECT current_setting('nothing')",
+    "SELECT set_config('nothing', 'x', false)",
+    "SELECT 1 LIMIT -1",
+    "SELECT get_byte('\\x00', 5)",
+    "SELECT pg_wal_lsn_diff('0/1', 'x')",
+    "SELECT 5; SELECT current_setting('nothing'); SELECT 6",
+    "SHOW nothing",
+)
+"""Queries that fail: before they run, or behind the description of their rows."""
+
 EXCHANGES: tuple[tuple[bytes, ...], ...] = (
     (parse("SELECT 1"), bind(), describe(), execute(), SYNC),
     (parse("SELECT $1::text, $2::int4", types=(0, 0)), describe("S"), bind([b"x", b"5"]), describe(), execute(), SYNC),
@@ -172,6 +193,7 @@ EXCHANGES: tuple[tuple[bytes, ...], ...] = (
     ),
     (parse("SELECT now() - now()"), bind(), describe(), execute(), SYNC),
     (parse("COPY pg_class TO STDOUT WHERE"), SYNC),
+    *((query(text),) for text in FAILING),
     (query("SELECT 1; COMMIT; SELECT 2"),),
     (query("BEGIN; SELECT 1; SELECT 1/0; SELECT 2"),),
     (query("SELECT 5"),),

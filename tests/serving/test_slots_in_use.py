@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,9 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn
 
 from bad_input.servers import run, small_server
+from headwater.pg.lsn import Lsn
+from headwater.protocol.replication_messages import status_update
+from headwater.walsender.slot_progress import WRITE_SECONDS
 from serving.service import Serving, backup_of, wait_until
 
 pytestmark = pytest.mark.server
@@ -125,6 +129,24 @@ def test_a_name_that_was_a_temporary_slots_belongs_to_who_takes_it(environments:
         second.finish()
     assert answers[0] == answers[1]
     assert answers[0][2][0] == ""
+
+
+def test_what_is_confirmed_is_shown_at_once(environments: list[Environment]) -> None:
+    """The service writes it into the slot's file later."""
+    for environment in environments:
+        watching = connected(environment, "false")
+        create = "SELECT pg_create_logical_replication_slot('confirmed', 'test_decoding')"
+        assert watching.exec_(create.encode()).status == pq.ExecStatus.TUPLES_OK
+        emitted = watching.exec_(b"SELECT pg_current_wal_lsn()").get_value(0, 0)
+        assert emitted is not None
+        with streaming(environment, "confirmed") as connection:
+            begin, lsn = time.monotonic(), Lsn(Lsn.parse(emitted.decode()) + 16)
+            connection.put_copy_data(status_update(lsn, lsn, lsn))
+            connection.flush()
+            shown = f"SELECT confirmed_flush_lsn = '{lsn}' FROM pg_replication_slots WHERE slot_name = 'confirmed'"
+            wait_until(lambda: watching.exec_(shown.encode()).get_value(0, 0) == b"t")  # noqa: B023
+            assert time.monotonic() - begin < WRITE_SECONDS
+        watching.finish()
 
 
 def test_a_second_service_on_the_same_slots_is_refused(tmp_path: Path) -> None:

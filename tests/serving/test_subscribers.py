@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from bad_input.servers import conninfo_of, run, small_server, value
+from bad_input.servers import conninfo_of, now, run, small_server, value
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.slots.slot_directory import is_slot
 from packaged_servers import is_packaged
 from serving.service import Serving, backup_of, content, wait_until
@@ -114,6 +117,45 @@ def test_the_primary_is_stopped(tmp_path: Path) -> None:
             wait_until(lambda: sums(subscriber) == expected)
             run(subscriber, "DROP SUBSCRIPTION s")
             assert serving.stop() == 0
+
+
+def test_from_a_slot_of_the_past(tmp_path: Path) -> None:
+    """A slot that was made at yesterday's LSN, the primary stopped: what followed is streamed, rows may be copied."""
+    with small_server(16) as publisher, small_server(18) as subscriber, small_server(16) as copied:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        for server in (subscriber, copied):
+            run(server, *TABLES)
+        catalog = backup_of(publisher, tmp_path / "base")
+        run(publisher, *WORK[:3])
+        yesterday = now(publisher)
+        copy_rows(publisher, copied)
+        run(publisher, *WORK[3:])
+        expected = sums(publisher)
+        assert sums(copied) != expected
+        publisher.stop()
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            for server, slot, options in ((subscriber, "a", "copy_data = true"), (copied, "b", "copy_data = false")):
+                flags = ["--wal", publisher.wal_directory, "--catalog", catalog, "--at", yesterday]
+                command = "slot", "create", tmp_path / "slots" / slot, *flags, "--plugin", "pgoutput"
+                subprocess.run([sys.executable, "-m", "headwater.cli.main", *map(str, command)], check=True)
+                subscribe(server, serving, f"create_slot = false, slot_name = {slot}, {options}")
+                wait_until(lambda server=server: sums(server) == expected)  # type: ignore[misc]
+            wait_until(lambda: value(subscriber, ALL_READY) == "True")
+            for server in (subscriber, copied):
+                run(server, "DROP SUBSCRIPTION s")
+            assert serving.stop() == 0
+
+
+def copy_rows(source: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
+    """Copy what the tables have now."""
+    with source.connect() as reading, target.connect() as writing:
+        for table in ("t", "parts"):
+            with (
+                reading.cursor().copy(f"COPY (SELECT * FROM {table}) TO STDOUT") as rows,
+                writing.cursor().copy(f"COPY {table} FROM STDIN") as into,
+            ):
+                for row in rows:
+                    into.write(row)
 
 
 def test_the_primary_is_asked_for_rows_of_tables_alone(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
                 f"the slot {Path(flags.slot).name} is for rows, which the command does not write",
                 hint="read it with spark.readStream, or copy it with --plugin",
             )
+        _check_options(opened.slot, Path(flags.slot))
         if flags.server_version is not None:
             opened.slot = opened.slot.of_server(flags.server_version, SERVER_VERSION)
         source = source_of_slot(opened.slot, parsed_lsn(flags.end))
@@ -117,6 +118,14 @@ def decode_source(flags: DecodeFlags) -> Iterator[DecodeSource]:
         ]
         source.slot = None if flags.peek else opened
         yield source
+
+
+def _check_options(slot: Slot, path: Path) -> None:
+    if slot.request.plugin == "pgoutput" and not slot.request.options:
+        raise UsageError(
+            f"the slot {path.name} was made without options, which a connection to headwater serve brings",
+            hint=f"headwater slot copy {path} COPY --plugin pgoutput -o proto_version=1 -o publication_names=NAME",
+        )
 
 
 def check_kept_apart(out: str) -> None:

@@ -36,6 +36,10 @@ def _count_flag(name: str, default: int, text: str) -> Any:
     return from_flag(name, help=text, **attributes)
 
 
+def _no_quantity(flag: str, text: str, hint: str) -> UsageError:
+    return UsageError(f'invalid value for {flag}: "{text}"', hint=hint)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LimitFlags:
     """The limits of a service, as PostgreSQL's settings of these names."""
@@ -52,11 +56,35 @@ class LimitFlags:
         help="A client that has not come in by then is sent away.",
     )
 
-    def limits(self) -> Limits:
-        """Return the limits."""
-        from headwater.walsender.operating.limits import Limits
+    slot_kept: str | None = from_flag(
+        "--max-slot-wal-keep-size",
+        metavar="SIZE",
+        help="A slot that needs WAL from further back is invalidated; default: none is.",
+    )
+    slot_idle: str | None = from_flag(
+        "--idle-replication-slot-timeout",
+        metavar="TIME",
+        help="A slot that nobody has used for longer is invalidated, from PostgreSQL 18 on; default: none is.",
+    )
 
-        return Limits(self.max_connections, self.max_wal_senders, self.max_slots, self.authentication_seconds)
+    def limits(self) -> Limits:
+        """Return the limits.
+
+        Raises:
+            UsageError: one is no size, or no span of time.
+        """
+        from headwater.base.quantities import bytes_of, seconds_of
+        from headwater.walsender.operating.limits import Limits
+        from headwater.walsender.operating.slot_limits import SlotLimits
+
+        size = None if self.slot_kept is None else bytes_of(self.slot_kept)
+        idle = 0 if self.slot_idle is None else seconds_of(self.slot_idle)
+        if self.slot_kept is not None and (size is None or size % (1 << 20)):
+            raise _no_quantity("--max-slot-wal-keep-size", self.slot_kept, "whole megabytes, such as 512MB or 10GB")
+        if idle is None:
+            raise _no_quantity("--idle-replication-slot-timeout", str(self.slot_idle), "such as 12h or 7d")
+        counts = self.max_connections, self.max_wal_senders, self.max_slots
+        return Limits(*counts, self.authentication_seconds, SlotLimits(size, idle))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +114,9 @@ class ShelfFlags:
 
         size, seconds = bytes_of(self.size), seconds_of(self.age)
         if size is None:
-            raise UsageError(f'invalid value for --shelf-size: "{self.size}"', hint="such as 500MB or 10GB")
+            raise _no_quantity("--shelf-size", self.size, "such as 500MB or 10GB")
         if seconds is None:
-            raise UsageError(f'invalid value for --shelf-age: "{self.age}"', hint="such as 12h or 7d")
+            raise _no_quantity("--shelf-age", self.age, "such as 12h or 7d")
         return ShelfBudget(size, seconds)
 
 
@@ -222,7 +250,7 @@ def serve_command(flags: ServeFlags) -> None:
 
     _check(flags)
     _begin_log(flags.is_verbose)
-    slots_directory, budget = Path(flags.slots), flags.shelf.budget()
+    slots_directory, budget, limits = Path(flags.slots), flags.shelf.budget(), flags.limits.limits()
     source = ClusterSource(
         flags.place.source(), flags.catalog, flags.server_version, flags.upstream, slots_directory, budget
     )
@@ -241,8 +269,8 @@ def serve_command(flags: ServeFlags) -> None:
             for database in cluster.uncovered():
                 log.warning('database "%s" cannot be followed: %s', database, WHERE_WAL_IS_MISSING)
             received.keep_for(cluster)
+            limits.check(cluster.version)
             access = LiveAccess(flags.access_files(), cluster.version)
-            limits = flags.limits.limits()
             setting = shown_setting("max_replication_slots", cluster.version)
             slots = ServedSlots(slots_directory, limits.slots, setting)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))

@@ -76,6 +76,19 @@ storage_flag = partial(
 )
 
 
+OF_SLOTS = "land"
+"""The command that reads a server's slot, which is named where WAL is."""
+
+
+def _refuse_servers(context: click.Context, _: click.Parameter, places: Sequence[str]) -> Sequence[str]:
+    """Refuse a server's address before anything is said about what else is missing."""
+    from headwater.wal.segments.addresses import check_no_server
+
+    if context.command.name != OF_SLOTS:
+        check_no_server(places)
+    return places
+
+
 @dataclass(frozen=True, kw_only=True)
 class WalFlags:
     """The place of the WAL.
@@ -89,6 +102,7 @@ class WalFlags:
         multiple=True,
         required=True,
         metavar="PATH|ADDRESS",
+        callback=_refuse_servers,
         help="Directory of WAL segments: pg_wal, or an archive, compressed or not, of pgBackRest, WAL-G or barman. Of "
         "several, the first that has a segment is read.",
     )

@@ -95,7 +95,7 @@ class CopyFlags(SlotFlags):
 @command("slot create", CreateFlags)
 def create_command(flags: CreateFlags) -> None:
     """Make a slot in a new directory PATH; print where it begins."""
-    from headwater.pipeline.slot_moves import begin, begin_at, slot_at
+    from headwater.pipeline.slot_moves import begin, begin_at, slot_at, without_output
     from headwater.plugins.table_patterns import TablePatterns
     from headwater.slots.slot_directory import create_slot
 
@@ -114,7 +114,9 @@ def create_command(flags: CreateFlags) -> None:
         slot=path.name,
         makes_slot=True,
     )
-    beginning = begin(request) if flags.at is None else begin_at(request, _place(flags.at), path.parent)
+    # Who decodes by pgoutput over a connection brings the options: the server makes such slots without any.
+    followed = without_output(request) if request.plugin == "pgoutput" and not options else request
+    beginning = begin(followed) if flags.at is None else begin_at(followed, _place(flags.at), path.parent)
     create_slot(path, slot_at(request, beginning, failover=flags.failover))
     print(Lsn(beginning.lsn))
 
@@ -161,6 +163,7 @@ def _plain(value: object) -> str:
 def described(path: Path) -> dict[str, object]:
     """Return a slot's properties, by the names that PostgreSQL's views have for them."""
     from headwater.pipeline.requests.slot_request import version_of_slot
+    from headwater.slots.invalidation import invalidation_of
     from headwater.slots.slot import SlotStatistics
     from headwater.slots.slot_directory import active_pid, read_slot
 
@@ -183,6 +186,7 @@ def described(path: Path) -> dict[str, object]:
         "two_phase": slot.two_phase,
         "two_phase_at": "" if two_phase_at is None else str(Lsn(two_phase_at)),
         "failover": slot.failover,
+        "invalidation_reason": invalidation_of(path) or "",
         **{name: getattr(slot.statistics, name) for name in SlotStatistics.__dataclass_fields__},
     }
 
@@ -229,7 +233,7 @@ def drop_command(flags: SlotFlags) -> None:
     """Remove a slot."""
     from headwater.slots.slot_directory import open_slot
 
-    with open_slot(flags.path) as opened:
+    with open_slot(flags.path, may_be_invalid=True) as opened:
         opened.drop()
 
 

@@ -302,6 +302,14 @@ class Version:
     """A library that is no output plugin is refused by name, whether it exists or not."""
     alters_two_phase = _since(18)
     """ALTER_REPLICATION_SLOT knows TWO_PHASE."""
+    uses_invalidated_slots = _until(18)
+    """A slot that was invalidated can be taken for what needs no WAL; from 18 on it can only be dropped (slot.c)."""
+    names_invalidated_streams = _until(16)
+    """START_REPLICATION has words of its own for a slot that was invalidated (walsender.c)."""
+    names_invalidation_reasons = _since(17)
+    """Views name the reason why a slot was invalidated; before, 16 tells all such slots as conflicting."""
+    has_idle_slot_timeout = _since(18)
+    """There is a setting idle_replication_slot_timeout."""
     names_system_in_manifest = _since(17)
     """A backup's manifest is of version 2, which has the system identifier (backup_manifest.c)."""
     copies_archives_in_one = _since(15)

@@ -102,6 +102,11 @@ def begin_with_rows(request: DecodeRequest) -> Beginning:
     )
 
 
+def without_output(request: DecodeRequest) -> DecodeRequest:
+    """Return a request that follows the same, and decodes nothing: its states are of no plugin."""
+    return replace(request, plugin=RowChanges.name, options=(), with_definitions=False)
+
+
 def slot_at(request: DecodeRequest, beginning: Beginning, *, failover: bool = False) -> Slot:
     """Return the slot of a request, where it begins.
 

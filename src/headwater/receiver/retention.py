@@ -7,7 +7,7 @@ Invariants: nothing from a slot's ``restart_lsn`` on is removed. As long as one 
 the copy of the cluster that it was made from, nothing is. The newest segment stays, which says where to go on. Of each
 database that has states on the shelf of the slots, one of them can be gone on from.
 
-Known gap: slots are not invalidated for taking too much room (``max_slot_wal_keep_size``): they keep what they need.
+A slot that was invalidated needs nothing; that is done by who serves slots.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from headwater.base.system_errors import errors_as
 from headwater.errors import HeadwaterError, SegmentError, SlotError, UsageError, warn
 from headwater.option_names import option
 from headwater.pg.lsn import Lsn
+from headwater.slots.invalidation import invalidation_of
 from headwater.slots.shelf_directory import ShelvedFile, all_files, restart_lsn
 from headwater.slots.slot_directory import is_slot, read_slot, slots_locked
 from headwater.wal.segments.segment_forms import PLAIN, parse_name
@@ -71,7 +72,7 @@ def needed_by_slots(directories: Sequence[Path]) -> int | None:
     for directory in directories:
         with errors_as(SlotError, "list slots", directory):
             paths = [path for path in directory.iterdir() if is_slot(path)] if directory.exists() else []
-        for slot in map(read_slot, paths):
+        for slot in (read_slot(path) for path in paths if invalidation_of(path) is None):
             if not slot.is_physical:
                 # Without a state a slot begins with the copy of the cluster, which needs WAL from before it.
                 restart = 0 if slot.state is None else slot.restart_lsn

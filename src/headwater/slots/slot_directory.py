@@ -24,6 +24,7 @@ from headwater.base.temporary_directories import remove_directory
 from headwater.base.whole_files import move_whole, sync_directory, sync_tree
 from headwater.errors import SlotError, SlotInUseError
 from headwater.reorder.commits.state import State
+from headwater.slots.invalidation import check_valid
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
 from headwater.slots.value_file import load_value, save_value
 
@@ -123,18 +124,21 @@ def active_pid(path: Path) -> int | None:
 
 
 @contextmanager
-def open_slot(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[OpenSlot]:
+def open_slot(path: Path, patience: float = _PATIENCE_SECONDS, *, may_be_invalid: bool = False) -> Iterator[OpenSlot]:
     """Use a slot, alone, for as long as the ``with`` block lasts; output that was pending is settled first.
 
     Args:
         path: its directory.
         patience: seconds for which another process may still use it.
+        may_be_invalid: also one that was invalidated is used, from which nothing can be decoded.
 
     Raises:
-        SlotError: there is none, or it is damaged; SlotInUseError: another process uses it.
+        SlotError: there is none, or it is damaged or invalid; SlotInUseError: another process uses it.
     """
     read_slot(path)
     with _locked(path, patience):
+        if not may_be_invalid:
+            check_valid(path)
         opened = OpenSlot(path, read_slot(path))
         pending = opened.slot.pending
         opened.settle()

@@ -27,6 +27,7 @@ from headwater.rows.columns.column_types import (
     Target,
 )
 from headwater.rows.session import SERVER_VERSION
+from headwater.slots.invalidation import check_valid
 from headwater.slots.slot_directory import read_slot
 from headwater.wal.segments.local_path import local_path
 
@@ -254,7 +255,9 @@ def _tables(given: Mapping[str, str]) -> TablePatterns:
 
 
 def _slot_request(given: Mapping[str, str], publications: list[str], slot: str) -> DecodeRequest:
-    stands = read_slot(Path(local_path(slot)))
+    path = Path(local_path(slot))
+    check_valid(path)
+    stands = read_slot(path)
     options = dict(_plugin_options({"plugin": stands.request.plugin, **given}, publications))
     if "plugin.proto_version" not in given:
         options.pop("proto_version", None)

@@ -28,6 +28,7 @@ from headwater.protocol.replication_commands import (
     Show,
     TimelineHistory,
 )
+from headwater.slots.invalidation import WAL_REMOVED
 from headwater.walsender.backups.backup_at_hand import BackupAtHand, Entry
 from headwater.walsender.backups.backup_messages import SentBackup
 from headwater.walsender.backups.backup_options import backup_options
@@ -122,7 +123,7 @@ class ReplicationCommands:
             raise SessionError(
                 "cannot use READ_REPLICATION_SLOT with a logical replication slot", sqlstate=FEATURE_NOT_SUPPORTED
             )
-        if not slot.confirmed_lsn:
+        if not slot.confirmed_lsn or slots.invalidation_of(command.slot) == WAL_REMOVED:
             return read_slot(["physical", None, None])
         timeline = cluster.look().timeline_at(slot.confirmed_lsn)
         return read_slot(["physical", lsn_text(slot.confirmed_lsn, cluster.version), str(timeline)])

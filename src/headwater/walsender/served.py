@@ -23,6 +23,7 @@ from headwater.walsender.folds.subscription import Folds
 from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.answer_counts import AnswerCounts
 from headwater.walsender.operating.limits import Limits, Places
+from headwater.walsender.operating.slot_limits import shown_size
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 from headwater.walsender.sessions.clock import now
@@ -121,11 +122,11 @@ class Served:
             "session_authorization": request.user,
             "scram_iterations": "4096",
             "data_directory_mode": "0700",
-            "wal_segment_size": _memory(cluster.segment_size),
+            "wal_segment_size": shown_size(cluster.segment_size),
             "wal_level": "logical",
             "max_identifier_length": "63",
             "block_size": "8192",
-            **self.limits.settings(),
+            **self.limits.settings(cluster.version),
             "wal_block_size": "8192",
         }
 
@@ -155,8 +156,3 @@ class Served:
         session = self.sessions.get(request.pid)
         if session is not None and hmac.compare_digest(session[0](), request.key):
             session[1]()
-
-
-def _memory(size: int) -> str:
-    """Return bytes as a setting of memory shows them."""
-    return f"{size >> 30}GB" if size % (1 << 30) == 0 else f"{size >> 20}MB"

@@ -32,6 +32,7 @@ from headwater.pg.sqlstates import (
     UNDEFINED_OBJECT,
 )
 from headwater.protocol.startup import MOST_NAME_BYTES
+from headwater.slots.invalidation import invalidate, invalidation_of
 from headwater.slots.slot import Slot
 from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot, read_slot
 from headwater.walsender.sessions.clock import now
@@ -40,6 +41,11 @@ _VALID = re.compile(r"[a-z0-9_]+")
 _TEMPORARY = ".temporary"
 _HELD = ".service"
 """The file that a service locks; it has its PID."""
+
+NOBODY = 0
+"""The number of no session: of the service itself."""
+
+MICROSECONDS = 1_000_000
 
 LOOK_SECONDS = 0.1
 """After which who waits for a slot looks whether it is to go on waiting."""
@@ -105,6 +111,7 @@ class ServedSlots:
         self._released = threading.Condition(self._lock)
         self._users: dict[str, int] = {}
         self._owners: dict[str, int] = {}
+        self._streamed: dict[str, Callable[[], Slot | None]] = {}
         with errors_as(SlotError, "make directory", directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._held = _held(directory)
@@ -128,13 +135,50 @@ class ServedSlots:
         """Return when a slot was let go of last: microseconds since 2000-01-01; when the service began, if never."""
         return self._released_at.get(name, self._began)
 
+    def idle_seconds(self, name: str) -> float | None:
+        """Return for how long nobody has used a slot; None while somebody does."""
+        return None if self.pid_of(name) is not None else (now() - self.inactive_since(name)) / MICROSECONDS
+
     def read(self, name: str) -> Slot:
-        """Return a slot as it is in its file.
+        """Return a slot as it stands: of one that is streamed from what its client has confirmed, else what is written.
 
         Raises:
             SessionError: there is none of this name.
         """
-        return read_slot(self._path(name))
+        as_it_stands = self._streamed.get(name)
+        streamed = None if as_it_stands is None else as_it_stands()
+        return read_slot(self._path(name)) if streamed is None else streamed
+
+    @contextmanager
+    def shown(self, name: str, as_it_stands: Callable[[], Slot | None]) -> Iterator[None]:
+        """Let :meth:`read` tell how a slot stands that is used, and not written yet, as long as the block lasts."""
+        self._streamed[name] = as_it_stands
+        try:
+            yield
+        finally:
+            del self._streamed[name]
+
+    def invalidation_of(self, name: str) -> str | None:
+        """Return why a slot is not valid any more; None of one that is.
+
+        Raises:
+            SessionError: there is none of this name.
+        """
+        return invalidation_of(self._path(name))
+
+    def invalidate(self, name: str, reason: str, is_due: Callable[[Slot], bool]) -> bool:
+        """Let a slot not be valid any more, if that is due still; tell whether it was.
+
+        Raises:
+            SessionError: there is none of this name, or it is used.
+        """
+        since = self.inactive_since(name)
+        with self.used(name, NOBODY) as opened:
+            is_still_due = is_due(opened.slot)
+            if is_still_due:
+                invalidate(opened.path, reason)
+        self._released_at[name] = since
+        return is_still_due
 
     def is_temporary(self, name: str) -> bool:
         """Tell whether a slot goes with the session that made it."""
@@ -275,7 +319,7 @@ def _open(path: Path) -> Iterator[OpenSlot]:
     """Open a slot that no session here uses; another process may."""
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(open_slot(path))
+            opened = stack.enter_context(open_slot(path, may_be_invalid=True))
         except SlotInUseError as error:
             raise SessionError(error.message, sqlstate=OBJECT_IN_USE) from None
         yield opened

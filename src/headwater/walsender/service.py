@@ -19,11 +19,12 @@ from itertools import count
 from pathlib import Path
 
 from headwater.base.system_errors import errors_as, reason_of
-from headwater.errors import UsageError
+from headwater.errors import HeadwaterError, UsageError
 from headwater.pipeline.windows.following import Stopping
 from headwater.walsender.connection import Connection
 from headwater.walsender.operating.limits import MOST_STARTING, allow_open_files
 from headwater.walsender.operating.session_log import PID
+from headwater.walsender.operating.slot_watch import LOOK_SECONDS, SlotWatch
 from headwater.walsender.served import Served
 from headwater.walsender.session import Session
 
@@ -110,6 +111,8 @@ class Service:
             self._close_listeners()
             raise
         self._acceptors = [self._loop.create_task(self._accept(listener)) for listener in self._listeners]
+        if self._served.limits.of_slots.are_any:
+            self._acceptors.append(self._loop.create_task(self._watch_slots()))
 
     async def run(self) -> None:
         """Serve until the service is told to end; then streams are finished first."""
@@ -169,6 +172,27 @@ class Service:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             await asyncio.sleep(0)  # So that it begins, and is counted, before the next one comes.
+
+    async def _watch_slots(self) -> None:
+        """Look at the slots, again and again: what they keep, and for how long they are idle, has limits."""
+        served, cluster = self._served, self._served.cluster
+        of_wal = cluster.segment_size, cluster.version, cluster.end
+        watch = SlotWatch(served.slots, served.limits.of_slots, *of_wal, self._terminate)
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await asyncio.to_thread(watch.look)
+            except HeadwaterError as error:
+                log.warning("the slots cannot be looked at: %s", error.one_line())
+
+    def _terminate(self, pid: int) -> None:
+        """Let a session end; called in any thread."""
+
+        def terminate() -> None:
+            if pid in self._sessions:
+                self._sessions[pid].terminate()
+
+        self._loop.call_soon_threadsafe(terminate)
 
     def _end_oldest(self, most: int) -> None:
         """Let connections that have not begun be no more than some; the oldest go."""

@@ -22,6 +22,7 @@ class SlotStatus:
         is_temporary: it goes with its session; active_pid: of the session that uses it, None without.
         confirmed_lsn, restart_lsn: where it stands, and from where on it needs WAL.
         retained_bytes: WAL from there to the end of the log.
+        invalidated: why it is not valid any more; None of one that is, which alone retains WAL.
         two_phase, failover: its flags; statistics: its counts.
     """
 
@@ -33,6 +34,7 @@ class SlotStatus:
     confirmed_lsn: int
     restart_lsn: int
     retained_bytes: int
+    invalidated: str | None
     two_phase: bool
     failover: bool
     statistics: SlotStatistics
@@ -123,9 +125,10 @@ def _slots(served: Served, end: int) -> list[SlotStatus]:
     for name in served.slots.names():
         try:
             slot, is_temporary = served.slots.read(name), served.slots.is_temporary(name)
+            invalidated = served.slots.invalidation_of(name)
         except HeadwaterError:
             continue  # It was dropped meanwhile.
-        restart = slot.restart_lsn
+        restart = slot.restart_lsn if invalidated is None else 0
         slots.append(
             SlotStatus(
                 name=name,
@@ -136,6 +139,7 @@ def _slots(served: Served, end: int) -> list[SlotStatus]:
                 confirmed_lsn=slot.confirmed_lsn,
                 restart_lsn=restart,
                 retained_bytes=max(0, end - restart) if restart else 0,
+                invalidated=invalidated,
                 two_phase=slot.two_phase,
                 failover=slot.failover,
                 statistics=slot.statistics,

@@ -103,9 +103,13 @@ class Session:
     def end(self) -> None:
         """Let the session end as the service does; a stream is finished first, a statement is not."""
         self._interrupt()
-        self._connection.interrupt(
-            SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)
-        )
+        self._connection.interrupt(_terminated())
+
+    def terminate(self) -> None:
+        """Let the session end at once, whatever it does."""
+        if self._begun is not None:
+            self._begun.termination = _terminated()
+        self.end()
 
     def cancel(self) -> None:
         """Let the command that runs end with an error."""
@@ -369,3 +373,7 @@ class Session:
         finally:
             self._place.close()
             self._connection.close()
+
+
+def _terminated() -> SessionError:
+    return SessionError("terminating connection due to administrator command", sqlstate=ADMIN_SHUTDOWN)

@@ -49,6 +49,7 @@ class SessionContext:
     activity: SessionActivity
     exported: str | None = None
     is_canceled: bool = False
+    termination: SessionError | None = None
     reported: dict[str, str] = field(default_factory=dict)
     text: str | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
@@ -63,8 +64,10 @@ class SessionContext:
         """Check that nobody has cancelled the command that runs.
 
         Raises:
-            SessionError: somebody has.
+            SessionError: somebody has, or the session is to end.
         """
+        if self.termination is not None:
+            raise self.termination
         if self.is_canceled:
             raise SessionError("canceling statement due to user request", sqlstate=QUERY_CANCELED)
 

@@ -87,9 +87,9 @@ class SessionKnowledge:
             return view_of(name, cluster.catalog(self.database, None), rows)
 
     def _rows_of(self, name: str) -> Callable[[], Iterable[Row]] | None:
-        slots = self._slots
+        slots, names_reasons = self._slots, self.served.cluster.version.names_invalidation_reasons
         views: dict[str, Callable[[], Iterable[Row]]] = {
-            "pg_replication_slots": lambda: map(slot_row, slots.facts()),
+            "pg_replication_slots": lambda: (slot_row(slot, names_reasons=names_reasons) for slot in slots.facts()),
             "pg_stat_replication_slots": lambda: (
                 slot_statistics_row(slot) for slot in slots.facts() if slot.plugin is not None
             ),

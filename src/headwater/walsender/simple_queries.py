@@ -43,6 +43,8 @@ class SimpleQueries:
             self._check_not_ending()
             is_open = await self._done(text)
         except HeadwaterError as error:
+            if error is self._context.termination:
+                raise
             self._context.failed(error)
             await self._context.drop_temporary()
         except ConnectionClosedError:

@@ -23,8 +23,10 @@ from headwater.pg.version import Version
 from headwater.pipeline.requests.plugin_loading import plugin_names
 from headwater.protocol.replication_commands import AlterReplicationSlot, CreateReplicationSlot, Options, Value
 from headwater.protocol.startup import parsed_bool
+from headwater.slots.invalidation import invalidation_of
 from headwater.slots.slot import Pairs, Slot, SlotRequest
 from headwater.walsender.copying.upstream import Settings
+from headwater.walsender.operating.invalidated_slots import check_usable
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 
@@ -195,6 +197,7 @@ def alter_slot(
             raise SessionError("conflicting or redundant options", sqlstate=SYNTAX_ERROR)
         values[name] = is_true(name, value)
     with slots.used(command.slot, pid, waits) as opened:
+        check_usable(command.slot, invalidation_of(opened.path), version)
         if values.get("failover") and slots.is_temporary(command.slot):
             raise SessionError(
                 "cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED

@@ -25,10 +25,17 @@ from headwater.plugins.options import split_identifiers
 from headwater.protocol.replication_commands import CreateReplicationSlot
 from headwater.protocol.startup import SessionRequest
 from headwater.reorder.commits.state import State
+from headwater.slots.invalidation import WAL_REMOVED, invalidation_of
 from headwater.slots.slot import Slot, SlotStatistics
 from headwater.walsender.access.authentication import check_publications
 from headwater.walsender.functions.slot_functions import AskedChanges, NewLogicalSlot, SlotCopy
 from headwater.walsender.functions.views import SlotFacts
+from headwater.walsender.operating.invalidated_slots import (
+    NEVER_RESERVED,
+    check_copied,
+    check_decodable,
+    check_usable,
+)
 from headwater.walsender.served import Served
 from headwater.walsender.slot_changes import Row, read_changes
 from headwater.walsender.slot_commands import (
@@ -96,12 +103,13 @@ class SlotOperations:
         cluster = self.served.cluster
         target = min(lsn, cluster.end()[1])
         with self.served.slots.used(name, self.pid) as opened:
-            slot = opened.slot
-            if not slot.restart_lsn:
+            slot, reason = opened.slot, invalidation_of(opened.path)
+            check_usable(name, reason, cluster.version)
+            if not slot.restart_lsn or reason is not None:
                 raise SessionError(
                     f'replication slot "{name}" cannot be advanced',
                     sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    detail="This slot has never previously reserved WAL, or it has been invalidated.",
+                    detail=NEVER_RESERVED,
                 )
             if target < slot.confirmed_lsn:
                 places = (lsn_text(place, cluster.version) for place in (target, slot.confirmed_lsn))
@@ -129,10 +137,12 @@ class SlotOperations:
                 f'cannot copy {kind} replication slot "{asked.source}" as a {other} replication slot',
                 sqlstate=FEATURE_NOT_SUPPORTED,
             )
-        if not source.restart_lsn:
+        reason = slots.invalidation_of(asked.source)
+        if not source.restart_lsn or reason == WAL_REMOVED:
             raise SessionError(
                 "cannot copy a replication slot that doesn't reserve WAL", sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE
             )
+        check_copied(asked.source, reason)
         is_temporary = slots.is_temporary(asked.source) if asked.is_temporary is None else asked.is_temporary
         slots.check_new(asked.target)
         plugin = source.request.plugin if asked.plugin is None else asked.plugin
@@ -150,7 +160,8 @@ class SlotOperations:
         """Read changes of a slot, and let it stand behind them unless they are only looked at."""
         slots = self.served.slots
         with slots.used(asked.slot, self.pid) as opened:
-            slot = opened.slot
+            slot, reason = opened.slot, invalidation_of(opened.path)
+            check_decodable(asked.slot, reason, self.served.cluster.version, is_streamed=False)
             self._check_decodable(asked.slot, slot)
             self._check_publications(slot, asked)
             changes = read_changes(self.served.cluster, slot, asked, self.statements.settings.of_decoding())
@@ -187,16 +198,20 @@ class SlotOperations:
     def facts(self) -> list[SlotFacts]:
         """Return what views tell of all slots; one that goes meanwhile is not there."""
         slots, facts = self.served.slots, list[SlotFacts]()
+        end = self.served.cluster.end()[1] if self.served.limits.of_slots.are_any else 0
         for name in slots.names():
             try:
-                facts.append(self._facts(name, slots.read(name)))
+                facts.append(self._facts(name, slots.read(name), end))
             except HeadwaterError:
                 if name in slots.names():
                     raise
         return facts
 
-    def _facts(self, name: str, slot: Slot) -> SlotFacts:
+    def _facts(self, name: str, slot: Slot, end: int) -> SlotFacts:
+        """Return what views tell of a slot, where the log ends at an LSN, which counts where there are limits."""
         slots, is_logical = self.served.slots, not slot.is_physical
+        reason, limits = slots.invalidation_of(name), self.served.limits.of_slots
+        restart_lsn, size = 0 if reason == WAL_REMOVED else slot.restart_lsn, self.served.cluster.segment_size
         database = slot.request.database
         return SlotFacts(
             name=name,
@@ -208,10 +223,13 @@ class SlotOperations:
             failover=slot.failover,
             pid=slots.pid_of(name),
             inactive_since=slots.inactive_since(name),
-            restart_lsn=slot.restart_lsn or None,
+            restart_lsn=restart_lsn or None,
             confirmed_lsn=slot.confirmed_lsn or None,
             total_txns=slot.statistics.total_txns,
             total_bytes=slot.statistics.total_bytes,
+            invalidated=reason,
+            is_over_limit=restart_lsn < limits.oldest_kept(end, size),
+            safe_wal_size=None if reason is not None else limits.safe_wal_size(restart_lsn, end, size),
         )
 
 

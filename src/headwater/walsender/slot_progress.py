@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from headwater.reorder.commits.state import State
-from headwater.slots.slot import SlotStatistics
+from headwater.slots.slot import Slot, SlotStatistics
 from headwater.slots.slot_directory import OpenSlot
 
 WRITE_SECONDS = 10.0
@@ -41,6 +41,9 @@ class Progress(Protocol):
 
     def confirm(self, lsn: int) -> bool:
         """Note that the client has all up to an LSN; return whether :meth:`write` is due."""
+
+    def current(self) -> Slot | None:
+        """Return the slot as it would be written now; None without one."""
 
     def write(self) -> None:
         """Write what is to outlive the session."""
@@ -70,6 +73,11 @@ class PhysicalProgress:
         self._has_news = self._has_news or lsn != self.confirmed
         self.confirmed = lsn
         return False
+
+    def current(self) -> Slot | None:
+        """Return the slot as it would be written now; None without one."""
+        slot = None if self._opened is None else self._opened.slot
+        return slot if slot is None or not self._has_news else replace(slot, confirmed_lsn=self.confirmed)
 
     def write(self) -> None:
         """Write the slot's file, if there is anything new.
@@ -122,6 +130,13 @@ class SlotProgress:
                 self._state = self._waiting.popleft()
             frees = before // self._segment_size < self._restart_lsn // self._segment_size
             return frees or time.monotonic() - self._written >= WRITE_SECONDS
+
+    def current(self) -> Slot:
+        """Return the slot as it would be written now."""
+        with self._lock:
+            slot = self._opened.slot
+            statistics = slot.statistics + self._counts
+            return replace(slot, confirmed_lsn=self.confirmed, state=self._state, statistics=statistics)
 
     def write(self) -> None:
         """Write the slot's file, if there is anything new; may wait for the disk.

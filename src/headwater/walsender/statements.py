@@ -512,12 +512,16 @@ def _sent(outcome: Outcome, encode: EncodeText) -> Iterator[bytes]:
         pending.append(row_description(outcome.columns, (), encode))
     size, count, rows = 0, 0, outcome.opened()
     with closing(rows):
-        for row in rows.take(None):
-            message = data_row(outcome.encode(row, ()))
-            pending.append(message)
-            size, count = size + len(message), count + 1
-            if size >= _PIECE:
-                yield b"".join(pending)
-                pending, size = [], 0
+        try:
+            for row in rows.take(None):
+                message = data_row(outcome.encode(row, ()))
+                pending.append(message)
+                size, count = size + len(message), count + 1
+                if size >= _PIECE:
+                    yield b"".join(pending)
+                    pending, size = [], 0
+        except SessionError:
+            yield b"".join(pending)
+            raise
         tag = f"{outcome.tag} {count}" if outcome.is_query else outcome.tag
         yield b"".join([*pending, rows.notices(), command_complete(tag), outcome.after])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from asyncio import to_thread
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 
 from headwater.errors import OffHistoryError, SessionError
@@ -22,6 +22,7 @@ from headwater.pipeline.requests.slot_request import kept_in_slot
 from headwater.plugins.options import split_identifiers
 from headwater.protocol.backend_messages import COPY_BOTH_RESPONSE, IDLE, command_complete
 from headwater.protocol.replication_commands import StartLogical, StartPhysical
+from headwater.slots.invalidation import invalidation_of
 from headwater.slots.slot import Slot
 from headwater.slots.slot_directory import OpenSlot
 from headwater.walsender.access.authentication import check_publications
@@ -29,6 +30,7 @@ from headwater.walsender.feed import Feed, LoneFeed
 from headwater.walsender.folds.subscription import Subscription
 from headwater.walsender.left_timelines import follow_left_timeline
 from headwater.walsender.operating.activity import StreamActivity
+from headwater.walsender.operating.invalidated_slots import check_decodable, check_usable
 from headwater.walsender.physical_wal import PhysicalWal, sent_timeline
 from headwater.walsender.plugin_errors import running, starting
 from headwater.walsender.replies import next_timeline
@@ -55,6 +57,9 @@ class StreamCommands:
         self._check_no_transaction()
         self._context.check_database()
         async with self._used(command.slot) as opened:
+            check_decodable(
+                command.slot, invalidation_of(opened.path), self._context.served.cluster.version, is_streamed=True
+            )
             slot = self._marked(opened.slot, command)
             feed = await to_thread(lambda: self._subscription(slot, command))
             if slot != opened.slot:
@@ -86,14 +91,15 @@ class StreamCommands:
         )
         connection.send(COPY_BOTH_RESPONSE)
         self._context.activity.stream = activity
-        try:
-            await to_thread(feed.start)
-            with running():
-                return await stream.run()
-        finally:
-            self._context.activity.stream = None
-            await to_thread(feed.stop)
-            await to_thread(progress.write)
+        with nullcontext() if activity.slot is None else served.slots.shown(activity.slot, progress.current):
+            try:
+                await to_thread(feed.start)
+                with running():
+                    return await stream.run()
+            finally:
+                self._context.activity.stream = None
+                await to_thread(feed.stop)
+                await to_thread(progress.write)
 
     async def physical(self, command: StartPhysical) -> bool:
         """Stream the WAL itself; False: the session ends."""
@@ -105,6 +111,7 @@ class StreamCommands:
             opened = None
             if command.slot is not None:
                 opened = await block.enter_async_context(self._used(command.slot))
+                check_usable(command.slot, invalidation_of(opened.path), cluster.version)
                 if not opened.slot.is_physical:
                     raise SessionError(
                         "cannot use a logical replication slot for physical replication",

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.commands import cli
-from headwater.cli.flags import FlagsCommand, Paths, value_of
+from headwater.cli.flags import Flag, FlagsCommand, Paths, value_of
 from headwater.cli.shared_flags import session_settings
 
 HEAVY: tuple[str, ...] = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.base.kernels")
@@ -112,7 +112,7 @@ def _value(parsed: click.Context, name: str) -> object:
 def _example(flag: click.Option) -> tuple[str, object]:
     if flag.is_flag:
         return "1", True
-    if flag.multiple and flag.callback is None:
+    if flag.multiple and not (isinstance(flag, Flag) and flag.is_once):
         return "a=some  words\n\nb= two\r\n", ("a=some  words", "b= two")
     if isinstance(flag.type, click.types.IntParamType):
         return "7", 7

@@ -195,7 +195,7 @@ def _drop_own_slot(slot: WalSlot, say: Say) -> None:
     from headwater.slots.slot_directory import is_slot, open_slot
 
     if is_slot(slot.path):
-        with open_slot(slot.path) as opened:
+        with open_slot(slot.path, may_be_invalid=True) as opened:
             opened.drop()
         say(f'dropped replication slot "{slot.name}"')
 

@@ -271,7 +271,7 @@ class WalPublisher:
         """
         if not self.has_slot(name):
             raise ServerError(f'replication slot "{name}" does not exist', sqlstate=MISSING)
-        with open_slot(self._wal.slots / name) as opened:
+        with open_slot(self._wal.slots / name, may_be_invalid=True) as opened:
             opened.drop()
 
     def make_slot(self, name: str) -> int:

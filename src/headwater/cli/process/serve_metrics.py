@@ -119,6 +119,7 @@ def _slot(slot: SlotStatus) -> Json:
         "restart_lsn": _lsn(slot.restart_lsn),
         "confirmed_flush_lsn": _lsn(slot.confirmed_lsn),
         "retained_bytes": slot.retained_bytes,
+        "invalidation_reason": slot.invalidated,
         "two_phase": slot.two_phase,
         "failover": slot.failover,
         **asdict(slot.statistics),

@@ -7,7 +7,7 @@ Settings that the store's library does not find by itself (credentials, another 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headwater.errors import UsageError
 from headwater.option_names import option
@@ -43,14 +43,23 @@ def wal_source(
     return WalSource(places, timeline)
 
 
-def _place(address: str, options: tuple[tuple[str, str], ...]) -> Place:
-    store = _STORE.match(address)
-    if store is None or store[1].lower() == "file":
-        return Place(local_path(address))
-    if store[1].lower() in _SERVERS:
+def check_no_server(addresses: Iterable[str]) -> None:
+    """Check that nothing is a server's address.
+
+    Raises:
+        UsageError: something is.
+    """
+    if any((store := _STORE.match(address)) and store[1].lower() in _SERVERS for address in addresses):
         # Nothing of the address is said: it may have a password.
         raise UsageError(
             "the address of a server is no place of WAL",
             hint="headwater receive brings a server's WAL; headwater land and Spark read a logical slot of it",
         )
+
+
+def _place(address: str, options: tuple[tuple[str, str], ...]) -> Place:
+    store = _STORE.match(address)
+    if store is None or store[1].lower() == "file":
+        return Place(local_path(address))
+    check_no_server([address])
     return Place(address, store[1].lower(), options)

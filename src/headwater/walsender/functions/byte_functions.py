@@ -6,12 +6,14 @@ PostgreSQL: varlena.c (byteaGetByte, bytea_substring), encode.c, int.c and int8.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from headwater.errors import SessionError
 from headwater.pg.sqlstates import ARRAY_SUBSCRIPT_ERROR, INVALID_PARAMETER_VALUE, SUBSTRING_ERROR
 from headwater.walsender.queries.functions import Argument, Function
-from headwater.walsender.queries.value_types import BYTEA, INT2, INT4, INT8, TEXT
+from headwater.walsender.queries.value_types import BYTEA, INT2, INT4, INT8, TEXT, ValueType
 
 _LINE = 76
 """Letters of a line in base64."""
@@ -21,14 +23,15 @@ def byte_functions() -> list[Function]:
     """Return the functions of bytes."""
     data, number = Argument("", BYTEA), Argument("", INT4)
     integers = (("int2send", INT2), ("int4send", INT4), ("int8send", INT8))
-    return [
-        Function("get_byte", (data, number), INT4, get_byte),
-        *(Function(name, (data, number), BYTEA, substring) for name in ("substr", "substring")),
-        *(Function(name, (data, number, number), BYTEA, substring) for name in ("substr", "substring")),
-        *(Function(name, (data,), INT4, len) for name in ("length", "octet_length")),
-        Function("encode", (data, Argument("", TEXT)), TEXT, encode),
-        *(Function(name, (Argument("", type),), BYTEA, partial(_sent, type.size)) for name, type in integers),
-    ]
+    of_bytes: tuple[tuple[str, tuple[Argument, ...], ValueType, Callable[..., Any]], ...] = (
+        ("get_byte", (data, number), INT4, get_byte),
+        *((name, (data, number), BYTEA, substring) for name in ("substr", "substring")),
+        *((name, (data, number, number), BYTEA, substring) for name in ("substr", "substring")),
+        *((name, (data,), INT4, len) for name in ("length", "octet_length")),
+        ("encode", (data, Argument("", TEXT)), TEXT, encode),
+        *((name, (Argument("", type),), BYTEA, partial(_sent, type.size)) for name, type in integers),
+    )
+    return [Function(*parts, is_immutable=True) for parts in of_bytes]
 
 
 def get_byte(data: bytes, place: int) -> int:

@@ -117,7 +117,9 @@ def _no_xid(name: str) -> object:
 
 def _of_lsns() -> list[Function]:
     arguments = Argument("lsn1", PG_LSN), Argument("lsn2", PG_LSN)
-    return [Function("pg_wal_lsn_diff", arguments, NUMERIC, lambda left, right: Decimal(left - right))]
+    return [
+        Function("pg_wal_lsn_diff", arguments, NUMERIC, lambda left, right: Decimal(left - right), is_immutable=True)
+    ]
 
 
 def _of_settings(port: SessionPort) -> list[Function]:
@@ -141,8 +143,10 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 def _of_texts() -> list[Function]:
     return [
-        Function("pg_size_pretty", (Argument("", INT8),), TEXT, size_text),
-        Function("pg_size_pretty", (Argument("", NUMERIC),), TEXT, lambda size: numeric_size_text(size)),
+        Function("pg_size_pretty", (Argument("", INT8),), TEXT, size_text, is_immutable=True),
+        Function(
+            "pg_size_pretty", (Argument("", NUMERIC),), TEXT, lambda size: numeric_size_text(size), is_immutable=True
+        ),
     ]
 
 

@@ -30,6 +30,9 @@ class SlotFacts:
         inactive_since: when it was last let go of, or the service began: microseconds since 2000-01-01.
         restart_lsn, confirmed_lsn: None for nowhere.
         total_txns, total_bytes: what was sent of it.
+        invalidated: why it is not valid any more; None of one that is.
+        is_over_limit: it keeps more WAL than it may.
+        safe_wal_size: bytes of WAL that it may keep further; None without a limit, or where it is lost.
     """
 
     name: str
@@ -45,6 +48,9 @@ class SlotFacts:
     confirmed_lsn: int | None
     total_txns: int
     total_bytes: int
+    invalidated: str | None
+    is_over_limit: bool
+    safe_wal_size: int | None
 
 
 @dataclass(frozen=True)
@@ -111,8 +117,12 @@ def hidden(session: SessionFacts) -> SessionFacts:
     )
 
 
-def slot_row(slot: SlotFacts) -> Row:
-    """Return a row of pg_replication_slots."""
+def slot_row(slot: SlotFacts, *, names_reasons: bool = True) -> Row:
+    """Return a row of pg_replication_slots.
+
+    Args:
+        slot: it; names_reasons: there is a column of why a slot is invalid, so that not all such slots are conflicting.
+    """
     is_logical = slot.plugin is not None
     return {
         "slot_name": slot.name,
@@ -127,17 +137,25 @@ def slot_row(slot: SlotFacts) -> Row:
         "catalog_xmin": None,
         "restart_lsn": slot.restart_lsn,
         "confirmed_flush_lsn": slot.confirmed_lsn if is_logical else None,
-        "wal_status": "reserved" if slot.restart_lsn else None,
-        "safe_wal_size": None,
+        "wal_status": _wal_status(slot),
+        "safe_wal_size": slot.safe_wal_size,
         "two_phase": slot.two_phase,
         "two_phase_at": None,
         "inactive_since": slot.inactive_since if slot.pid is None else None,
-        "conflicting": False if is_logical else None,
-        "invalidation_reason": None,
+        "conflicting": slot.invalidated is not None and not names_reasons if is_logical else None,
+        "invalidation_reason": slot.invalidated,
         "failover": slot.failover,
         "synced": False,
         "slotsync_skip_reason": None,
     }
+
+
+def _wal_status(slot: SlotFacts) -> str | None:
+    if slot.invalidated is not None:
+        return "lost"
+    if slot.restart_lsn is None:
+        return None
+    return "unreserved" if slot.is_over_limit else "reserved"
 
 
 _NEVER_COUNTED = (

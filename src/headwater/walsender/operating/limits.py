@@ -14,11 +14,12 @@ import resource
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headwater.errors import SessionError
+from headwater.errors import SessionError, UsageError
 from headwater.pg.sqlstates import TOO_MANY_CONNECTIONS
 from headwater.pg.version import Version
+from headwater.walsender.operating.slot_limits import SlotLimits
 
 MOST_STARTING = 1000
 """Connections that have not proved who they are, at most."""
@@ -31,21 +32,36 @@ class Limits:
     Attributes:
         connections: sessions that are not of replication; wal_senders: those that are; slots: of replication.
         authentication_seconds: for all that comes before a session has begun.
+        of_slots: how far a slot may fall behind, and for how long it may be idle.
     """
 
     connections: int = 100
     wal_senders: int = 100
     slots: int = 100
     authentication_seconds: float = 60.0
+    of_slots: SlotLimits = field(default_factory=SlotLimits)
 
-    def settings(self) -> dict[str, str]:
-        """Return the limits as settings: names and values."""
+    def check(self, version: Version) -> None:
+        """Check that the release that is stood for has such limits.
+
+        Raises:
+            UsageError: it does not.
+        """
+        if self.of_slots.idle_seconds and not version.has_idle_slot_timeout:
+            raise UsageError(
+                f"PostgreSQL {version.major} has no idle_replication_slot_timeout",
+                hint="--max-slot-wal-keep-size bounds what an idle slot keeps",
+            )
+
+    def settings(self, version: Version) -> dict[str, str]:
+        """Return the limits as settings of a server's release: names and values."""
         seconds = f"{self.authentication_seconds:g}s"
         return {
             "max_connections": str(self.connections),
             "max_wal_senders": str(self.wal_senders),
             "max_replication_slots": str(self.slots),
             "authentication_timeout": "1min" if self.authentication_seconds == 60 else seconds,
+            **self.of_slots.settings(version),
         }
 
 

@@ -15,8 +15,10 @@ from headwater.pg.sqlstates import AMBIGUOUS_COLUMN, UNDEFINED_COLUMN, UNDEFINED
 from headwater.walsender.queries.expressions import (
     Evaluation,
     Expression,
+    NotConstantError,
     NotHereError,
     ParameterTypes,
+    Planning,
     cast,
     coerced,
     constant_of,
@@ -371,6 +373,8 @@ def call_expression(function: Function, arguments: Sequence[Expression]) -> Expr
     """Return the expression of a call."""
 
     def called(evaluation: Evaluation) -> Any:
+        if not function.is_immutable and isinstance(evaluation, Planning):
+            raise NotConstantError
         values = [argument.value(evaluation) for argument in arguments]
         if function.is_strict and None in values:
             return () if function.returns_set else None

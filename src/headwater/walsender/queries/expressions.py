@@ -48,6 +48,24 @@ class Evaluation:
         return Evaluation(self.parameters, row)
 
 
+class NotConstantError(Exception):
+    """An expression depends on more than constants."""
+
+
+class Planning(Evaluation):
+    """The evaluation of what the planner evaluates: parameters are constants, rows are not there yet."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute.
+
+        Raises:
+            NotConstantError: it is a row, or rows.
+        """
+        if name in ("row", "group"):
+            raise NotConstantError
+        return super().__getattribute__(name)
+
+
 Value = Callable[[Evaluation], Any]
 
 

@@ -44,6 +44,7 @@ class Function:
         columns: names and types of the columns of what it returns, if it has several.
         returns_set: it gives rows.
         is_strict: it is not called where an argument is NULL: it is NULL.
+        is_immutable: it gives the same for the same arguments: of constants the planner takes what it gives.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Function:
     columns: tuple[tuple[str, ValueType], ...] = ()
     returns_set: bool = False
     is_strict: bool = True
+    is_immutable: bool = False
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,27 @@ class ReadyRows:
         self._rows = ()
 
 
+class FailedRows(ReadyRows):
+    """The rows of a query that has failed as it ran.
+
+    Args:
+        error: that it has failed with.
+    """
+
+    def __init__(self, error: SessionError) -> None:
+        super().__init__(())
+        self._error = error
+
+    def take(self, limit: int | None) -> Iterator[Sequence[Any]]:
+        """Give no rows.
+
+        Raises:
+            SessionError: as the server says.
+        """
+        del limit
+        raise self._error
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of running a statement.
@@ -179,9 +200,14 @@ def prepared_select(text: str, select: Select, encode: Callable[[Sequence[Column
     def bind(parameters: Sequence[RawParameter]) -> Run:
         pairs = zip(types, parameters, strict=True)
         values = [_taken(type, raw, place) for place, (type, raw) in enumerate(pairs, 1)]
+        select.plan(values)
 
         def run(_: Sequence[int]) -> Outcome:
-            return Outcome("SELECT", columns, select.rows(values), encode(columns), is_query=True)
+            try:
+                rows = select.rows(values)
+            except SessionError as error:  # It comes behind the description of the rows.
+                return Outcome("SELECT", columns, is_query=True, source=FailedRows(error))
+            return Outcome("SELECT", columns, rows, encode(columns), is_query=True)
 
         return run
 

@@ -10,6 +10,7 @@ GROUP BY, set operations, WITH, windows, queries in expressions but EXISTS of on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from typing import Any
@@ -28,8 +29,10 @@ from headwater.walsender.queries.column_names import column_name
 from headwater.walsender.queries.expressions import (
     Evaluation,
     Expression,
+    NotConstantError,
     NotHereError,
     ParameterTypes,
+    Planning,
     coerced,
     resolved,
 )
@@ -85,6 +88,17 @@ class Select:
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result."""
         return tuple(target.type.column(target.name, target.table, target.number) for target in self.targets)
+
+    def plan(self, parameters: Sequence[Any]) -> None:
+        """Evaluate what depends on constants and parameters alone, as the server does before it runs a query.
+
+        Raises:
+            SessionError: as the server says.
+        """
+        planning = Planning(parameters)
+        for expression in (*self.targets, *([] if self._condition is None else [self._condition])):
+            with suppress(NotConstantError):
+                expression.value(planning)
 
     def rows(self, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run it.
