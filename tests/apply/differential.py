@@ -6,11 +6,8 @@ other of ``headwater apply`` to its database :data:`OURS`. Both have the same ta
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +18,7 @@ from typing import Any
 import psycopg
 
 from apply.noted_conflicts import without_conflicts
+from forked_commands import MAIN, ForkedCommand
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from packaged_servers import programs_of
@@ -92,7 +90,7 @@ class Applying:
         self.flags = ["apply", "--from", source, "--to", target, "--publication", publication]
         self.flags += ["--no-create-slot", "--no-copy-data"]
         self.flags += ["--subscription", subscription, "--retry-interval", RETRY_SECONDS, *flags]
-        self.program: Sequence[str] = ("-m", "headwater.cli.main")
+        self.program: Sequence[str] = MAIN
 
     def __enter__(self) -> Applying:
         self.start()
@@ -106,9 +104,8 @@ class Applying:
 
     def start(self) -> None:
         """Start it."""
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, *self.program, *self.flags], stderr=log, env=environment)
+            self.process = ForkedCommand([*self.program, *self.flags], stderr=log)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End it by a signal; return its exit status."""

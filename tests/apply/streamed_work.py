@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
@@ -15,6 +12,7 @@ from typing import Any
 import psycopg
 
 from bad_input.servers import conninfo_of, value
+from forked_commands import MAIN, ForkedCommand
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from packaged_servers import programs_of
@@ -62,7 +60,7 @@ class Applying:
 
     def __init__(self, source: str, target: str, log: Path, *flags: str) -> None:
         self.log = log
-        self._command = [sys.executable, "-m", "headwater.cli.main", "apply", "--from", source, "--to", target]
+        self._command = [*MAIN, "apply", "--from", source, "--to", target]
         self._command += ["--publication", "p", "--subscription", OURS, "--retry-interval", "0.2", *flags]
         self._command += ["--no-create-slot", "--no-copy-data"]
 
@@ -78,9 +76,8 @@ class Applying:
 
     def start(self) -> None:
         """Start it."""
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stderr=log, env=environment)
+            self.process = ForkedCommand(self._command, stderr=log)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End it by a signal; return its exit status."""
