@@ -1,7 +1,7 @@
 """A process that has imported what ``headwater apply`` and ``serve`` need, and forks each of them: ``forked_commands``.
 
-A command of its own start spends more than a second of a core on imports and on loading kernels, and most tests of
-these rungs do little more work than that. A fork has both in memory. It is a process as any other: it has a number,
+Started by itself, a command spends more than a second of a core on imports and on loading kernels. Most tests of these
+rungs do little more work than that. A fork has both in memory. It is a process as any other: it has a number,
 signals, streams and an environment of its own. Its end waits for threads, runs what was registered for it, and leaves
 memory to the kernel: taking kernels down one by one is a third of a second.
 
@@ -38,7 +38,7 @@ _HANDED_OVER = 3
 
 @dataclass(frozen=True)
 class Request:
-    """What to run.
+    """A command that is to run.
 
     Attributes:
         words: behind Python's name: ``-m headwater.cli.main``, or a script, and arguments.

@@ -80,6 +80,10 @@ class ForkedCommand:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
     def _note_end(self) -> None:
         self.returncode = int(self._pipe.readline())
         self._pipe.close()
@@ -96,7 +100,7 @@ def run_forked(words: Sequence[str], timeout: float) -> subprocess.CompletedProc
         try:
             status = command.wait(timeout)
         except subprocess.TimeoutExpired:
-            command.send_signal(signal.SIGKILL)
+            command.kill()
             raise
         return subprocess.CompletedProcess(list(words), status, _text(output), _text(error))
 

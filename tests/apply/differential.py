@@ -171,13 +171,14 @@ class Differential:
         """
         end = self.mark()
 
-        def have_confirmed() -> bool:
+        def have_confirmed(session: psycopg.Connection[Any]) -> bool:
             assert self.worker.process.poll() is None
             assert not is_clean or without_conflicts(self.worker.text()) == ""
             assert not is_clean or [entry for entry in stock_log(self.target) if entry.level == "ERROR"] == []
-            return all(self.confirmed(slot) >= end for slot in (STOCK, OURS))
+            return all(Lsn.parse(lsn) >= end for (lsn,) in session.execute(_BOTH).fetchall())
 
-        wait_until(have_confirmed)
+        with self.publisher.connect() as session:
+            wait_until(lambda: have_confirmed(session))
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""
@@ -285,6 +286,7 @@ def stock_log(server: EmbeddedPostgres) -> list[Logged]:
     return [Logged(**{name: word or "" for name, word in at.groupdict().items()}) for at in _ENTRY.finditer(text)]
 
 
+_BOTH = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}')"
 _TABLES = """
 SELECT c.oid::regclass::text FROM pg_class c
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relpersistence = 'p' ORDER BY 1

@@ -33,6 +33,7 @@ TABLES = (
     "CREATE TABLE pairs (a int, b int, note text, PRIMARY KEY (a, b))",
     "CREATE TABLE marker (at int PRIMARY KEY)",
 )
+CONFIRMED = "SELECT slot_name::text, confirmed_flush_lsn::text FROM pg_replication_slots"
 CONTENTS = "SELECT md5(coalesce(string_agg(x::text, ' ' ORDER BY x::text), '')), count(*) FROM {} x"
 
 
@@ -127,12 +128,18 @@ class Pair:
         self._marks += 1
         run_in(self.publisher, "postgres", f"INSERT INTO marker VALUES ({self._marks})")
         end = Lsn.parse(value(self.publisher, "SELECT pg_current_wal_insert_lsn()::text"))
-        wait_until(lambda: all(self.confirmed(slot) >= end for slot in slots or (STOCK, OURS)))
+        with self.publisher.connect() as session:
+
+            def have_confirmed() -> bool:
+                confirmed = dict(session.execute(CONFIRMED).fetchall())
+                return all(Lsn.parse(confirmed[slot]) >= end for slot in slots or (STOCK, OURS))
+
+            wait_until(have_confirmed)
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""
-        query = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{slot}'"
-        return Lsn.parse(value(self.publisher, query))
+        with self.publisher.connect() as session:
+            return Lsn.parse(dict(session.execute(CONFIRMED).fetchall())[slot])
 
     def compare(self) -> None:
         """Compare all rows, which are the same on all three."""
