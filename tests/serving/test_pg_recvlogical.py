@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,8 +53,12 @@ COMMIT_BYTES = 26
 """Of pgoutput's message, which pg_recvlogical writes as a line."""
 
 
-def has_all(file: Path) -> bool:
-    """Tell whether a file ends with the commit of the transaction that has :data:`LAST`."""
+def have_all(files: Sequence[Path]) -> bool:
+    """Tell whether files end with the commit of the transaction that has :data:`LAST`."""
+    return all(map(_has_all, files))
+
+
+def _has_all(file: Path) -> bool:
     _, is_there, rest = content(file).rpartition(LAST.encode())
     lines = rest.split(b"\nC", 1)
     return bool(is_there) and len(lines) == 2 and len(lines[1]) == COMMIT_BYTES
@@ -107,7 +113,7 @@ def test_a_stream_goes_on_as_wal_is_received(tmp_path: Path) -> None:
                 for i in range(20):
                     run(server, f"INSERT INTO t SELECT i, '{i}', NULL FROM generate_series(1, {i}) i", "TRUNCATE t")
                 run(server, f"INSERT INTO t VALUES ({-part}, '{LAST}', NULL)")
-                wait_until(lambda files=files: all(map(has_all, files)))
+                wait_until(partial(have_all, files))
                 assert [client.end() for client in clients] == [0, 0]
                 assert content(files[0]) == content(files[1])
             assert serving.stop() == 0
