@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -41,6 +42,14 @@ def server_of(major: int, **settings: str) -> EmbeddedPostgres:
     """Make a server for either side, not yet started."""
     programs = programs_of(major, plugin="test_decoding")
     return EmbeddedPostgres(programs, settings={**SETTINGS, **settings}, autovacuum=False)
+
+
+@contextmanager
+def servers_of(publisher: int, target: int) -> Iterator[tuple[EmbeddedPostgres, EmbeddedPostgres]]:
+    """Start servers for both sides; one server is both if they are of one major."""
+    with ExitStack() as stack:
+        first = stack.enter_context(server_of(publisher))
+        yield first, first if publisher == target else stack.enter_context(server_of(target))
 
 
 def place(server: EmbeddedPostgres, database: str) -> str:
@@ -94,7 +103,7 @@ class Pair:
     """A publisher, and a target with a stock subscription and a database for ours; both have slots.
 
     Args:
-        publisher, target: the servers, which run.
+        publisher, target: the servers, which run; they may be one.
         options: of the stock subscription; two_phase: of both.
         more: statements for the target's databases alone.
     """
