@@ -6,11 +6,8 @@ other of ``headwater apply`` to its database :data:`OURS`. Both have the same ta
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +18,7 @@ from typing import Any
 import psycopg
 
 from apply.noted_conflicts import without_conflicts
+from forked_commands import MAIN, ForkedCommand
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from packaged_servers import programs_of
@@ -92,7 +90,7 @@ class Applying:
         self.flags = ["apply", "--from", source, "--to", target, "--publication", publication]
         self.flags += ["--no-create-slot", "--no-copy-data"]
         self.flags += ["--subscription", subscription, "--retry-interval", RETRY_SECONDS, *flags]
-        self.program: Sequence[str] = ("-m", "headwater.cli.main")
+        self.program: Sequence[str] = MAIN
 
     def __enter__(self) -> Applying:
         self.start()
@@ -106,9 +104,8 @@ class Applying:
 
     def start(self) -> None:
         """Start it."""
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, *self.program, *self.flags], stderr=log, env=environment)
+            self.process = ForkedCommand([*self.program, *self.flags], stderr=log)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End it by a signal; return its exit status."""
@@ -174,13 +171,14 @@ class Differential:
         """
         end = self.mark()
 
-        def have_confirmed() -> bool:
+        def have_confirmed(session: psycopg.Connection[Any]) -> bool:
             assert self.worker.process.poll() is None
             assert not is_clean or without_conflicts(self.worker.text()) == ""
             assert not is_clean or [entry for entry in stock_log(self.target) if entry.level == "ERROR"] == []
-            return all(self.confirmed(slot) >= end for slot in (STOCK, OURS))
+            return all(Lsn.parse(lsn) >= end for (lsn,) in session.execute(_BOTH).fetchall())
 
-        wait_until(have_confirmed)
+        with self.publisher.connect() as session:
+            wait_until(lambda: have_confirmed(session))
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""
@@ -288,6 +286,7 @@ def stock_log(server: EmbeddedPostgres) -> list[Logged]:
     return [Logged(**{name: word or "" for name, word in at.groupdict().items()}) for at in _ENTRY.finditer(text)]
 
 
+_BOTH = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}')"
 _TABLES = """
 SELECT c.oid::regclass::text FROM pg_class c
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relpersistence = 'p' ORDER BY 1

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,12 +17,12 @@ from typing import Any, Self
 import psycopg
 
 from bad_input.servers import run
+from forked_commands import MAIN, ForkedCommand, run_forked
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from serving.service import END_SECONDS, SHOWN_BYTES, wait_until
 
 SOURCE = "postgres"
-COMMAND = (sys.executable, "-X", "faulthandler", "-m", "headwater.cli.main")
 
 
 def place(server: EmbeddedPostgres, database: str = SOURCE) -> str:
@@ -99,7 +98,7 @@ class Launching:
         """Start it, with more flags."""
         self.write()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*COMMAND, "apply", "--config", str(self.file), *words], stderr=log)
+            self.process = ForkedCommand([*MAIN, "apply", "--config", str(self.file), *words], stderr=log)
 
     def reload(self) -> None:
         """Write the file, and let it be read anew."""
@@ -113,8 +112,7 @@ class Launching:
 
     def ask(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``headwater subscription``."""
-        arguments = [*COMMAND, "subscription", command, *words, "--config", str(self.file)]
-        return subprocess.run(arguments, capture_output=True, text=True, timeout=END_SECONDS, check=False)
+        return run_forked([*MAIN, "subscription", command, *words, "--config", str(self.file)], END_SECONDS)
 
     def asked(self, command: str, *words: str) -> str:
         """Run ``headwater subscription``, which has to do what it is asked; return what it prints."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import psycopg
 
 from bad_input.servers import conninfo_of, value
+from forked_commands import MAIN, ForkedCommand
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from packaged_servers import programs_of
@@ -35,6 +34,7 @@ TABLES = (
     "CREATE TABLE pairs (a int, b int, note text, PRIMARY KEY (a, b))",
     "CREATE TABLE marker (at int PRIMARY KEY)",
 )
+CONFIRMED = "SELECT slot_name::text, confirmed_flush_lsn::text FROM pg_replication_slots"
 CONTENTS = "SELECT md5(coalesce(string_agg(x::text, ' ' ORDER BY x::text), '')), count(*) FROM {} x"
 
 
@@ -42,6 +42,14 @@ def server_of(major: int, **settings: str) -> EmbeddedPostgres:
     """Make a server for either side, not yet started."""
     programs = programs_of(major, plugin="test_decoding")
     return EmbeddedPostgres(programs, settings={**SETTINGS, **settings}, autovacuum=False)
+
+
+@contextmanager
+def servers_of(publisher: int, target: int) -> Iterator[tuple[EmbeddedPostgres, EmbeddedPostgres]]:
+    """Start servers for both sides; one server is both if they are of one major."""
+    with ExitStack() as stack:
+        first = stack.enter_context(server_of(publisher))
+        yield first, first if publisher == target else stack.enter_context(server_of(target))
 
 
 def place(server: EmbeddedPostgres, database: str) -> str:
@@ -62,7 +70,7 @@ class Applying:
 
     def __init__(self, source: str, target: str, log: Path, *flags: str) -> None:
         self.log = log
-        self._command = [sys.executable, "-m", "headwater.cli.main", "apply", "--from", source, "--to", target]
+        self._command = [*MAIN, "apply", "--from", source, "--to", target]
         self._command += ["--publication", "p", "--subscription", OURS, "--retry-interval", "0.2", *flags]
         self._command += ["--no-create-slot", "--no-copy-data"]
 
@@ -78,9 +86,8 @@ class Applying:
 
     def start(self) -> None:
         """Start it."""
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stderr=log, env=environment)
+            self.process = ForkedCommand(self._command, stderr=log)
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """End it by a signal; return its exit status."""
@@ -96,7 +103,7 @@ class Pair:
     """A publisher, and a target with a stock subscription and a database for ours; both have slots.
 
     Args:
-        publisher, target: the servers, which run.
+        publisher, target: the servers, which run; they may be one.
         options: of the stock subscription; two_phase: of both.
         more: statements for the target's databases alone.
     """
@@ -130,12 +137,18 @@ class Pair:
         self._marks += 1
         run_in(self.publisher, "postgres", f"INSERT INTO marker VALUES ({self._marks})")
         end = Lsn.parse(value(self.publisher, "SELECT pg_current_wal_insert_lsn()::text"))
-        wait_until(lambda: all(self.confirmed(slot) >= end for slot in slots or (STOCK, OURS)))
+        with self.publisher.connect() as session:
+
+            def have_confirmed() -> bool:
+                confirmed = dict(session.execute(CONFIRMED).fetchall())
+                return all(Lsn.parse(confirmed[slot]) >= end for slot in slots or (STOCK, OURS))
+
+            wait_until(have_confirmed)
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""
-        query = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{slot}'"
-        return Lsn.parse(value(self.publisher, query))
+        with self.publisher.connect() as session:
+            return Lsn.parse(dict(session.execute(CONFIRMED).fetchall())[slot])
 
     def compare(self) -> None:
         """Compare all rows, which are the same on all three."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Self
 import psycopg
 
 from bad_input.servers import now, run, value
+from forked_commands import MAIN, ForkedCommand, run_forked
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import END_SECONDS, backup_of
 
@@ -133,8 +133,7 @@ def apply_until_now(
     """Apply up to now, with all tables ready; return what the command has said."""
     words = arguments(source or address(publisher), target, "--end", now(publisher), "--disable-on-error", *flags)
     now(publisher)  # the next record lets it see that all before is there
-    command = [sys.executable, "-m", "headwater.cli.main", *words]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=END_SECONDS, check=False)
+    result = run_forked([*MAIN, *words], END_SECONDS)
     assert result.returncode == 0, result.stderr
     return result.stderr
 
@@ -156,8 +155,8 @@ class Applying:
         log: Log | None = None,
     ) -> None:
         words = arguments(log or address(publisher), target, "--retry-interval", "0.2", *flags)
-        command = [sys.executable, "-X", "faulthandler", str(DRIVER), step, *words]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as the process
+        self._process = ForkedCommand([str(DRIVER), step, *words], stderr=self._errors)
 
     def __enter__(self) -> Self:
         return self
@@ -167,9 +166,11 @@ class Applying:
     ) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM if kind is None else signal.SIGABRT)
-        errors = self._process.communicate(timeout=END_SECONDS)[1]
-        if kind is not None:
-            print(errors)
+        self._process.wait(END_SECONDS)
+        with self._errors:
+            self._errors.seek(0)
+            if kind is not None:
+                print(self._errors.read().decode(errors="replace"))
 
     @property
     def has_ended(self) -> bool:

@@ -184,12 +184,13 @@ class Pair:
         def is_done() -> bool:
             log = self.server.log_file.read_bytes()[begin:].decode(errors="replace")
             refusals[:] = _refusals(log, self.server.programs.major)
-            return bool(refusals) or self.run(SOURCE, reached) == [(True,)]
+            return bool(refusals) or session.execute(reached.encode()).fetchall() == [(True,)]
 
-        wait_until(is_done)
-        self.run(STOCK, f"ALTER SUBSCRIPTION {slot} DISABLE")
         free = f"SELECT NOT active FROM pg_replication_slots WHERE slot_name = '{slot}'"
-        wait_until(lambda: self.run(SOURCE, free) == [(True,)])
+        with self.server.connect(SOURCE) as session:
+            wait_until(is_done)
+            self.run(STOCK, f"ALTER SUBSCRIPTION {slot} DISABLE")
+            wait_until(lambda: session.execute(free.encode()).fetchall() == [(True,)])
         self.run(STOCK, f"DROP SUBSCRIPTION {slot}")
         return refusals[0] if refusals else None
 

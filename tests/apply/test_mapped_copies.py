@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,9 +23,10 @@ from apply.sync_runs import (
     states,
 )
 from bad_input.servers import now, run, value
+from forked_commands import MAIN, run_forked
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
-from serving.service import Serving, backup_of, wait_until
+from serving.service import END_SECONDS, Serving, backup_of, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -201,8 +200,7 @@ def test_the_service_is_the_source(pair: tuple[EmbeddedPostgres, EmbeddedPostgre
     with Serving(publisher.wal_directory, backup, tmp_path / "slots") as serving:
         source = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
         words = arguments(source, target, "--end", end, "--disable-on-error", *RULES)
-        command = [sys.executable, "-m", "headwater.cli.main", *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = run_forked([*MAIN, *words], END_SECONDS)
         assert result.returncode == 0, result.stderr
     with target.connect() as connection:
         for table, rows in expected.items():

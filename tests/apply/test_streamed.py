@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apply.noted_conflicts import conflicts_in, conflicts_in_log, without_conflicts
-from apply.streamed_work import OURS, STOCK, Applying, Pair, contents, run_in, server_of, work
+from apply.streamed_work import OURS, STOCK, Applying, Pair, contents, run_in, servers_of, work
 from bad_input.servers import value
 from serving.service import content, wait_until
 
@@ -35,7 +35,7 @@ publisher stands by then is a matter of time, so each subscription meets other c
     [((18, 18), "parallel"), ((14, 16), "on"), ((16, 16), "parallel"), ((18, 14), "on"), ((14, 18), "parallel")],
 )
 def test_random_transactions(tmp_path: Path, majors: tuple[int, int], mode: str) -> None:
-    with server_of(majors[0]) as publisher, server_of(majors[1]) as target:
+    with servers_of(*majors) as (publisher, target):
         pair = Pair(publisher, target, f"streaming = {mode}")
         with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
             work(publisher, 1, 15)
@@ -52,7 +52,7 @@ def test_random_transactions(tmp_path: Path, majors: tuple[int, int], mode: str)
     ("majors", "mode"), [((18, 18), "parallel"), ((15, 15), "on"), ((16, 18), "parallel"), ((18, 16), "parallel")]
 )
 def test_random_transactions_that_are_prepared(tmp_path: Path, majors: tuple[int, int], mode: str) -> None:
-    with server_of(majors[0]) as publisher, server_of(majors[1]) as target:
+    with servers_of(*majors) as (publisher, target):
         pair = Pair(publisher, target, f"streaming = {mode}", two_phase=True)
         with pair.applying(tmp_path / "log", "--streaming", mode, "--two-phase") as applying:
             work(publisher, 2, 15, prepares=True)
@@ -64,7 +64,7 @@ def test_random_transactions_that_are_prepared(tmp_path: Path, majors: tuple[int
 
 @pytest.mark.parametrize("mode", ["on", "parallel"])
 def test_killed_amid_streamed_transactions(tmp_path: Path, mode: str) -> None:
-    with server_of(18) as publisher, server_of(18) as target:
+    with servers_of(18, 18) as (publisher, target):
         pair = Pair(publisher, target, f"streaming = {mode}")
         with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
             pair.catch_up(OURS)
@@ -90,7 +90,7 @@ def test_killed_amid_streamed_transactions(tmp_path: Path, mode: str) -> None:
 def test_locks_in_the_way(tmp_path: Path) -> None:
     """A key that only the target wants to be unique lets what commits first wait for what runs ahead of its commit."""
     unique = ("CREATE UNIQUE INDEX ON rows (note)",)
-    with server_of(18) as publisher, server_of(18) as target:
+    with servers_of(18, 18) as (publisher, target):
         pair = Pair(publisher, target, "streaming = off", more=unique)
         with pair.applying(tmp_path / "log", "--streaming", "parallel") as applying:
             with publisher.connect() as session:
@@ -114,7 +114,7 @@ def test_locks_in_the_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["on", "parallel"])
 def test_runs_are_folded(tmp_path: Path, mode: str) -> None:
-    with server_of(18) as publisher, server_of(18) as target:
+    with servers_of(18, 18) as (publisher, target):
         pair = Pair(publisher, target, f"streaming = {mode}")
         with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
             with publisher.connect() as session:
@@ -140,7 +140,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     """A transaction of 200 MB is kept in a file that no name leads to."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with server_of(18) as publisher, server_of(18) as target:
+    with servers_of(18, 18) as (publisher, target):
         pair = Pair(publisher, target, "streaming = off")
         pair.drop_subscription()
         with pair.applying(tmp_path / "log", "--streaming", "on", "--scratch", str(scratch)) as applying:
@@ -176,7 +176,7 @@ REFUSED = "INSERT INTO rows SELECT i, 1, repeat('x', 200) FROM generate_series(1
 @pytest.mark.parametrize("mode", ["on", "parallel"])
 def test_what_the_target_refuses(tmp_path: Path, mode: str) -> None:
     """The error is that of a whole transaction, and the next attempt goes on from there."""
-    with server_of(18) as publisher, server_of(18) as target:
+    with servers_of(18, 18) as (publisher, target):
         pair = Pair(publisher, target, f"streaming = {mode}", more=("INSERT INTO rows VALUES (1500, 1, 'own')",))
         with pair.applying(tmp_path / "log", "--streaming", mode) as applying:
             run_in(publisher, "postgres", REFUSED)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +22,11 @@ from apply.sync_runs import (
     subscribe,
 )
 from bad_input.servers import now, run, value
+from forked_commands import MAIN, run_forked
 from headwater.apply.progress.installation import FORM
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
-from serving.service import Serving, backup_of, wait_until
+from serving.service import END_SECONDS, Serving, backup_of, wait_until
 
 ROWS = 1000
 PAIRS = [(18, 18), (16, 14), (14, 16), (18, 16), (16, 18)]
@@ -166,8 +165,9 @@ def test_refreshed_beside_a_run(pair: tuple[EmbeddedPostgres, EmbeddedPostgres])
     with Applying(publisher, target):
         wait_until(lambda: are_ready(target, 3))
         run(publisher, "ALTER PUBLICATION p ADD TABLE t")
-        command = [sys.executable, "-m", "headwater.cli.main", *arguments(address(publisher), target, "--refresh")]
-        messages = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        refresh = run_forked([*MAIN, *arguments(address(publisher), target, "--refresh")], END_SECONDS)
+        assert refresh.returncode == 0, refresh.stderr
+        messages = refresh.stderr
         assert messages == 'headwater: table "public.t" added to subscription "headwater"\n'
         wait_until(lambda: are_ready(target))
     sees_all(publisher, target)
@@ -220,8 +220,7 @@ def test_a_slot_that_is_lost_is_not_made_anew(pair: tuple[EmbeddedPostgres, Embe
 def fails(publisher: EmbeddedPostgres, target: EmbeddedPostgres, *flags: str, status: int = 1) -> str:
     """Run the command, which fails, and return what it says."""
     words = arguments(address(publisher), target, "--disable-on-error", *flags)
-    command = [sys.executable, "-m", "headwater.cli.main", *words]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run_forked([*MAIN, *words], END_SECONDS)
     assert result.returncode == status, result.stderr
     return result.stderr
 
@@ -254,8 +253,7 @@ def test_from_a_service_whose_server_is_stopped(
     with Serving(publisher.wal_directory, backup, tmp_path / "slots") as serving:
         source = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
         words = arguments(source, target, "--end", end, "--disable-on-error")
-        command = [sys.executable, "-m", "headwater.cli.main", *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = run_forked([*MAIN, *words], END_SECONDS)
         assert result.returncode == 0, result.stderr
     assert [digests(target)[number] for number in (0, 3)] == [expected[0], expected[3]]
     assert set(states(target).values()) == {"r"}

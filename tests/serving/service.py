@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bad_input.servers import conninfo_of, now
+from forked_commands import MAIN, ForkedCommand
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
@@ -46,7 +46,7 @@ class Serving:
         self._flags += [*all_are_let_in(slots.parent), *flags]
         self.log = slots.with_name(f"{slots.name}.log")
         self.port = 0
-        self.program: Sequence[str] = ("-m", "headwater.cli.main")
+        self.program: Sequence[str] = MAIN
 
     def __enter__(self) -> Serving:
         self.start()
@@ -62,14 +62,15 @@ class Serving:
 
     def start(self) -> None:
         """Start the service, on the port that it had before, and wait until it listens."""
-        command = [sys.executable, *self.program, "serve", "--listen", f"127.0.0.1:{self.port}"]
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # SIGABRT: where each thread is goes into the log
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *self._flags], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-            )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        words = [*self.program, "serve", "--listen", f"127.0.0.1:{self.port}", *self._flags]
+        reads, writes = os.pipe()
+        try:
+            with self.log.open("ab") as log:
+                self._process = ForkedCommand(words, stdout=writes, stderr=log)
+        finally:
+            os.close(writes)
+        self._output = os.fdopen(reads)
+        line = self._output.readline()
         assert line, self.log.read_text()
         self.port = int(line.rpartition(":")[2])
 
@@ -86,8 +87,7 @@ class Serving:
     def wait(self) -> int:
         """Wait until the service ends; return its exit status."""
         status = self._process.wait(END_SECONDS)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._output.close()
         return status
 
     def environment(self, database: str = "postgres") -> dict[str, str]:
