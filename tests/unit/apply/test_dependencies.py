@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headwater.apply.batches.batch import Messages
 from headwater.apply.parallel import _dependencies as _d
 from headwater.apply.parallel.units import apart
+from headwater.remote_slots.framed_messages import frame
 
 Values = Sequence[str | None]
 KEYS = {10: [0], 20: [0, 2], 30: [], 40: [1]}
@@ -28,7 +29,7 @@ def _message(kind: str, oid: int, values: Values) -> bytes:
 
 
 def _framed(bodies: Sequence[bytes]) -> Messages:
-    return Messages.parse(b"".join(struct.pack(">IcQQQ", 25 + len(body), b"w", 1, 1, 1) + body for body in bodies))
+    return Messages.parse(b"".join(frame(body, 1) for body in bodies))
 
 
 def _tokens(messages: Messages) -> list[int] | None:
