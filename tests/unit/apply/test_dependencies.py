@@ -133,12 +133,10 @@ def _require_filled(transactions: list[list[int]], groups: list[int], most: int)
 
 def _clusters(transactions: list[list[int]]) -> list[set[int]]:
     """Return the rows of transactions that depend on each other; of each that has changes."""
-    clusters: list[tuple[set[int], int]] = []
+    clusters: list[set[int]] = []
     for rows in filter(None, transactions):
         own = set(filter(None, rows))
-        joined: list[tuple[set[int], int]] = []
-        for cluster in clusters:
-            (joined if cluster[0] & own else []).append(cluster)
-        clusters = [cluster for cluster in clusters if cluster not in joined]
-        clusters.append((own.union(*(cluster[0] for cluster in joined)), 0))
-    return [rows for rows, _ in clusters]
+        joined = [cluster for cluster in clusters if cluster & own]
+        clusters = [cluster for cluster in clusters if not cluster & own]
+        clusters.append(own.union(*joined))
+    return clusters
