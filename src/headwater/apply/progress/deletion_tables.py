@@ -33,33 +33,33 @@ CREATE FUNCTION headwater.keep_deleted() RETURNS trigger LANGUAGE plpgsql SECURI
     SET "TimeZone" = 'UTC' SET extra_float_digits = 1 SET bytea_output = 'hex'
 AS $function$
 DECLARE
-    texts text;
+    own oid := coalesce(pg_get_replica_identity_index(TG_RELID), (
+        SELECT indexrelid FROM pg_index WHERE indrelid = TG_RELID AND indisprimary AND indisvalid AND indimmediate));
+    places int2[] := (SELECT indkey[0:indnkeyatts - 1] FROM pg_index WHERE indexrelid = own);
+    old_texts text;
+    new_texts text;
     attnums int2[];
     types oid[];
     deleted text[];
     stays text[];
 BEGIN
-    WITH identity AS (
-        SELECT i.indkey::int2[] AS places, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-        WHERE i.indrelid = TG_RELID AND i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
-              AND (i.indisprimary OR i.indisreplident AND c.relreplident = 'i')
-        ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1)
-    SELECT string_agg(format('($1).%I::text', a.attname), ', ' ORDER BY a.attnum),
-           array_agg(a.attnum ORDER BY a.attnum), array_agg(a.atttypid ORDER BY a.attnum)
-    INTO texts, attnums, types
-    FROM pg_attribute a LEFT JOIN identity ON true
-    WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped
-          AND CASE WHEN identity.places IS NULL THEN a.attgenerated = ''
-                   ELSE a.attnum = ANY (identity.places[0:identity.indnkeyatts - 1]) END;
-    IF texts IS NULL THEN
+    SELECT string_agg(format('($1).%I::text', attname), ', ' ORDER BY attnum),
+           string_agg(format('($2).%I::text', attname), ', ' ORDER BY attnum),
+           array_agg(attnum ORDER BY attnum), array_agg(atttypid ORDER BY attnum)
+    INTO old_texts, new_texts, attnums, types
+    FROM pg_attribute
+    WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped
+          AND CASE WHEN places IS NULL THEN attgenerated = '' ELSE attnum = ANY (places) END;
+    IF old_texts IS NULL THEN
         RETURN NULL;
     END IF;
-    EXECUTE 'SELECT ARRAY[' || texts || ']' INTO deleted USING OLD;
     IF TG_OP = 'UPDATE' THEN
-        EXECUTE 'SELECT ARRAY[' || texts || ']' INTO stays USING NEW;
+        EXECUTE 'SELECT ARRAY[' || old_texts || '], ARRAY[' || new_texts || ']' INTO deleted, stays USING OLD, NEW;
         IF stays IS NOT DISTINCT FROM deleted THEN
             RETURN NULL;
         END IF;
+    ELSE
+        EXECUTE 'SELECT ARRAY[' || old_texts || ']' INTO deleted USING OLD;
     END IF;
     INSERT INTO headwater.deleted_row (relid, hash, key, attnums, types)
     VALUES (TG_RELID, hash_array_extended(deleted, 0), deleted, attnums, types);
