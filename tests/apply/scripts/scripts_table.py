@@ -1,4 +1,4 @@
-"""What came out of PostgreSQL's scripts of subscriptions with ``headwater apply`` as the subscriber; see the page."""
+"""Outcomes of PostgreSQL's scripts of subscriptions with ``headwater apply`` as the subscriber, as a table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ OUTCOMES: dict[str, str] = {
     "004_sync": SAME,
     "005_encoding": SAME,
     "006_rewrite": SAME,
-    "007_ddl": "a publication that is missing is an error, tried again, in place of a warning; `DROP` without a slot is "
-    "`subscription drop --keep-slot`",
+    "007_ddl": "a publication that is missing is an error, tried again, in place of a warning; `DROP` without a "
+    "slot is `subscription drop --keep-slot`",
     "008_diff_schema": SAME,
     "009_matviews": SAME,
     "010_truncate": "the same, also as a synchronous standby",
@@ -32,8 +32,8 @@ OUTCOMES: dict[str, str] = {
     "024_add_drop_pub": "the same, by `subscription set publication=`",
     "025_rep_changes_for_schema": SAME,
     "026_stats": "the same counts in `headwater.stat_subscription_stats`, which are not reset; no sequences",
-    "027_nosuperuser": "the same; whether a password is needed is left to the servers, and a role that loses its rights is "
-    "noticed at the next change",
+    "027_nosuperuser": "the same; whether a password is needed is left to the servers, and a role that loses its rights "
+    "is noticed at the next change",
     "028_row_filter": SAME,
     "029_on_error": "the same; the next start is told of `--enable` and `--skip-lsn`",
     "030_origin": "the same; copies with `--origin none` are not warned of",
