@@ -32,8 +32,8 @@ OUTCOMES: dict[str, str] = {
     "024_add_drop_pub": "the same, by `subscription set publication=`",
     "025_rep_changes_for_schema": SAME,
     "026_stats": "the same counts in `headwater.stat_subscription_stats`, which are not reset; no sequences",
-    "027_nosuperuser": "the same; whether a password is needed is left to the servers, and a role that loses its rights "
-    "is noticed at the next change",
+    "027_nosuperuser": "the same; whether a password is needed is left to the servers, and lost rights "
+    "are noticed at the next change",
     "028_row_filter": SAME,
     "029_on_error": "the same; the next start is told of `--enable` and `--skip-lsn`",
     "030_origin": "the same; copies with `--origin none` are not warned of",
