@@ -351,8 +351,9 @@ def _updating_tree(mapped: MappedRelation, differs: str, where: str, texts: Sequ
     )
     limit = f" AND {mapped.within.replace('tableoid', 'target.tableoid', 1)}" if mapped.within else ""
     return (
-        f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} "
-        f"FROM ({looked_up} WHERE {where} LIMIT 1 FOR UPDATE) found WHERE target.tableoid = found.place AND target.ctid = found.line{limit} RETURNING found.record"
+        f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} FROM "
+        f"({looked_up} WHERE {where} LIMIT 1 FOR UPDATE) found WHERE target.tableoid = found.place "
+        f"AND target.ctid = found.line{limit} RETURNING found.record"
     )
 
 
