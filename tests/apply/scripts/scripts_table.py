@@ -54,8 +54,8 @@ _INTRODUCTION = (
     "## The subscriber's side",
     "",
     "The same scripts in words of their own, with `headwater apply` as the subscriber (`tests/apply/scripts`): what a",
-    "script does to a subscriber, and what it expects of its rows, errors and conflicts. Each day with servers of 18;",
-    "`make test-all` also with those of 16 and 19, and with [the service](guides/serving.md) as the publisher.",
+    "script does to a subscriber, and what it expects of its rows, errors and conflicts. `make test` runs some of each",
+    "group on 18, `make test-all` all, on 16 and 19, too, and with [the service](guides/serving.md) as the publisher.",
 )
 
 
