@@ -1,4 +1,4 @@
-"""A target that is full, read-only, locked or failed over: it is said, tried again, and nothing is lost or comes twice."""
+"""A target that is full, read-only, locked or failed over: that is an error, tried again, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_lock_that_is_held(script: Script) -> None:
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
         wait_until(lambda: script.rows(waiting) == ["1"])
-        ends = f"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{script.database}'"
+        ends = waiting.replace("count(*)", "pg_cancel_backend(pid)")
         for _ in range(3):
             applied.errors.clear()
             wait_until(lambda: script.rows(ends) == ["t"])
@@ -125,7 +125,7 @@ def test_a_row_that_the_target_never_takes(script: Script) -> None:
 
 
 def test_a_target_that_fails_over(script: Script, tmp_path: Path) -> None:
-    """The standby has the origin and the states, so the run goes on there once it is promoted; until then it refuses."""
+    """The standby has the origin and the states: it refuses until it is promoted, and then the run goes on there."""
     target = script.servers.target
     run_in(target, "postgres", "SELECT pg_create_physical_replication_slot('standby')")
     insert(script, 1, 100)

@@ -1,4 +1,4 @@
-"""kill -9 while rows are put aside, tables are paused, and paused tables go on: nothing is lost, nothing comes twice."""
+"""Kills while rows are put aside, tables are paused, and paused tables go on: nothing is lost, or comes twice."""
 
 from __future__ import annotations
 

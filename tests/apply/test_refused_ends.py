@@ -24,11 +24,14 @@ SEEN = "SELECT count(*), min(a), max(a) FROM t"
 @pytest.fixture(params=MAJORS)
 def script(request: pytest.FixtureRequest) -> Iterator[Script]:
     """Begin a script with a table of its own servers."""
-    with server_of(request.param) as publisher, server_of(request.param) as target:
-        with new_script(Servers(publisher, target)) as begun:
-            begun.everywhere("CREATE TABLE t (a int PRIMARY KEY)")
-            begun.on_source("CREATE PUBLICATION p FOR TABLE t")
-            yield begun
+    with (
+        server_of(request.param) as publisher,
+        server_of(request.param) as target,
+        new_script(Servers(publisher, target)) as begun,
+    ):
+        begun.everywhere("CREATE TABLE t (a int PRIMARY KEY)")
+        begun.on_source("CREATE PUBLICATION p FOR TABLE t")
+        yield begun
 
 
 @pytest.mark.parametrize("streaming", ["off", "on", pytest.param("parallel", marks=pytest.mark.slow)])

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from apply.scripts.scripts_table import subscriber_section
 from oracle.known_gaps import KNOWN_GAPS
 from oracle.postgresql_tests import CASES, Case
 from oracle.scenarios import SCENARIOS
@@ -106,7 +107,7 @@ class Found:
 def page(comparisons: Found) -> str:
     """Write the page, as Markdown."""
     parts = [HEAD, _servers(comparisons), HOW, _streams(), gaps_section(), cases_section()]
-    parts += [scripts_section(read_expectations()), "## Scenarios\n", LEGEND]
+    parts += [scripts_section(read_expectations()), subscriber_section(), "## Scenarios\n", LEGEND]
     themes = dict.fromkeys(scenario.theme for scenario in SCENARIOS.values())
     return "\n".join([*parts, *(_theme(comparisons, theme) for theme in themes)])
 

@@ -48,7 +48,7 @@ def _not(what: str, reason: str) -> Case:
 STREAMING = "in blocks by a walsender, too, while the script runs, with a limit of 64kB"
 TWO_PHASE = "at PREPARE, and at COMMIT PREPARED where that is asked for"
 SUBSCRIBER = "about the subscriber; what the publisher decodes are plain rows"
-NO_APPLY = "about applying changes, which nothing here does yet"
+NO_APPLY = "about applying changes, see [the subscriber's side](#the-subscribers-side)"
 STATISTICS = "about statistics that the server keeps of its slots"
 
 CASES: dict[str, tuple[Case, ...]] = {

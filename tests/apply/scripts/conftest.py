@@ -1,9 +1,10 @@
-"""The servers that all scripts of a process share: everyday of 18; of other majors, and published by the service, slow."""
+"""The servers that all scripts of a process share: of 18 every day; of other majors, and behind the service, slow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -15,28 +16,28 @@ FORMS = [pytest.param(name, marks=[] if name == "pg18" else [pytest.mark.slow]) 
 
 
 @pytest.fixture(scope="package", params=FORMS)
-def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """Run the servers of a form."""
     major = MAJORS[request.param]
-    with ExitStack() as stack:
-        publisher, target = (stack.enter_context(server_of(major)) for _ in range(2))
-        serving = None
-        if request.param == SERVED:
-            serving = stack.enter_context(serving_of(publisher, tmp_path_factory.mktemp("served")))
-        yield Servers(publisher, target, serving)
+    with server_of(major) as publisher, server_of(major) as target:
+        yield Servers(publisher, target, request.param == SERVED)
 
 
 @pytest.fixture
-def script(servers: Servers) -> Iterator[Script]:
-    """Begin a script."""
-    with new_script(servers) as begun:
+def script(servers: Servers, tmp_path: Path) -> Iterator[Script]:
+    """Begin a script; where there is a service, its backup has the script's database."""
+    with ExitStack() as stack:
+        begun = stack.enter_context(new_script(servers))
+        if servers.is_served:
+            begun.serving = stack.enter_context(serving_of(servers.publisher, tmp_path))
+            stack.callback(begun.stop)
         yield begun
 
 
 @pytest.fixture
 def server_script(servers: Servers) -> Iterator[Script]:
     """Begin a script whose publisher is a server: it is about the server's part."""
-    if servers.serving is not None:
+    if servers.is_served:
         pytest.skip("it is about the publisher's server")
     with new_script(servers) as begun:
         yield begun

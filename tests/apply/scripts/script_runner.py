@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psycopg
+
 from headwater.apply.launcher.reports import End
 from headwater.apply.launcher.subscription_run import SubscriptionRun
 from headwater.cli.apply import apply_command, request_with
@@ -68,23 +70,17 @@ class Servers:
     """The servers of scripts.
 
     Attributes:
-        publisher, target: run; serving: publishes the publisher's WAL in its place, if it is not None.
+        publisher, target: run; is_served: a service publishes the publisher's WAL in its place.
     """
 
     publisher: EmbeddedPostgres
     target: EmbeddedPostgres
-    serving: Serving | None = None
+    is_served: bool = False
 
     @property
     def major(self) -> int:
         """The major of both."""
         return self.publisher.programs.major
-
-    def source(self, database: str) -> str:
-        """Return the connection string of who publishes a database."""
-        if self.serving is not None:
-            return f"host=127.0.0.1 port={self.serving.port} user=postgres dbname={database}"
-        return place(self.publisher, database)
 
 
 def place(server: EmbeddedPostgres, database: str, user: str = "postgres") -> str:
@@ -183,12 +179,13 @@ class Script:
 
     Attributes:
         servers: that it shares; database: on both.
-        applied: its subscriptions.
+        applied: its subscriptions; serving: publishes, where it is not the publisher itself.
     """
 
     servers: Servers
     database: str
     applied: dict[str, Applied] = field(default_factory=dict)
+    serving: Serving | None = None
 
     def __enter__(self) -> Self:
         for server in (self.servers.publisher, self.servers.target):
@@ -198,8 +195,7 @@ class Script:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for applied in self.applied.values():
-            applied.stop()
+        self.stop()
         for name, applied in self.applied.items():  # Shown where the test fails.
             print(
                 name,
@@ -211,10 +207,22 @@ class Script:
         drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = "
         self.on_source(f"{drop} '{self.database}'")
 
+    def stop(self) -> None:
+        """End its subscriptions."""
+        for applied in self.applied.values():
+            applied.stop()
+
     @property
     def major(self) -> int:
         """The major of both servers."""
         return self.servers.major
+
+    @property
+    def source(self) -> str:
+        """The connection string of who publishes."""
+        if self.serving is not None:
+            return f"host=127.0.0.1 port={self.serving.port} user=postgres dbname={self.database}"
+        return place(self.servers.publisher, self.database)
 
     def on_source(self, *statements: str) -> None:
         """Run statements on the publisher."""
@@ -243,7 +251,7 @@ class Script:
 
     def words(self, short: str, publications: Sequence[str], *flags: str) -> list[str]:
         """Return the arguments of ``headwater apply`` for a subscription."""
-        words = ["--from", self.servers.source(self.database), "--to", place(self.servers.target, self.database)]
+        words = ["--from", self.source, "--to", place(self.servers.target, self.database)]
         words += [word for name in publications for word in ("--publication", name)]
         return [*words, "--subscription", self.name(short), "--retry-interval", "0.2", *flags]
 
@@ -275,7 +283,7 @@ class Script:
         """Run ``headwater subscription``."""
         places = ["--to", place(self.servers.target, self.database)]
         if command in ("refresh", "drop"):
-            places += ["--from", self.servers.source(self.database)]
+            places += ["--from", self.source]
         cli.main(["subscription", command, self.name(name), *words, *places], standalone_mode=False)
 
     def alter(self, name: str, *words: str) -> None:
@@ -302,11 +310,18 @@ class Script:
         query = "SELECT format('%s.%s', nspname, relname) FROM headwater.subscription_rel JOIN headwater.subscription "
         return self.rows(f"{query} ON subid = srsubid WHERE subname = '{self.name(name)}' ORDER BY 1")
 
+    def slots(self, query: str) -> list[str]:
+        """Return the slots of a query, of who publishes."""
+        if self.serving is None:
+            return self.source_rows(query)
+        with psycopg.connect(self.source) as session:
+            return [str(name) for (name,) in session.execute(query.encode())]
+
     def leftovers(self) -> list[str]:
         """Return slots of the publisher, and origins of the target, that are the script's."""
-        slots = self.source_rows(f"SELECT slot_name FROM pg_replication_slots WHERE database = '{self.database}'")
+        slots = f"SELECT slot_name FROM pg_replication_slots WHERE database = '{self.database}'"
         origins = f"SELECT roname FROM pg_replication_origin WHERE roname LIKE '%{self.database}\\_%'"
-        return [*slots, *self.rows(origins)]
+        return [*self.slots(slots), *self.rows(origins)]
 
     def conflicts(self, name: str = "sub") -> list[str]:
         """Return the conflicts that a subscription has told of, without when it was, and the context."""

@@ -53,15 +53,15 @@ def test_030_rows_of_another_origin(script: Script) -> None:
         lsn = script.source_rows("SELECT pg_current_wal_lsn()")[0]
         script.on_source(
             f"SELECT pg_replication_slot_advance('{script.name('sub')}', '{lsn}')"
-        ) if script.servers.serving is None else None
-        if script.servers.serving is not None:
+        ) if script.serving is None else None
+        if script.serving is not None:
             script.on_target(f"DELETE FROM t WHERE a = {statement.split('(')[1][:2]}")
         applied.start()
         script.catch_up()
     script.on_source("UPDATE t SET a = 42 WHERE a = 40", "DELETE FROM t WHERE a = 41")
     script.catch_up()
     assert script.rows("SELECT a FROM t ORDER BY 1") == ["42"]
-    if script.major >= 18 and script.servers.serving is None:
+    if script.major >= 18 and script.serving is None:
         assert applied.has_said('relation "public.t": conflict=update_origin_differs')
         assert applied.has_said('relation "public.t": conflict=delete_origin_differs')
         assert applied.has_said("that was modified locally in transaction")

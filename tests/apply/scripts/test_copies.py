@@ -1,4 +1,4 @@
-"""Initial copies, publications that come and go, schemas, and what a subscription leaves: scripts 004, 007, 024, 025."""
+"""Initial copies, publications that come and go, schemas, and clean ends: scripts 004, 007, 024, 025 and 037."""
 
 from __future__ import annotations
 

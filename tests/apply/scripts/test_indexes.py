@@ -120,8 +120,8 @@ def test_100_a_slot_that_was_made_before_and_a_table_that_is_added(script: Scrip
     script.everywhere("CREATE TABLE t (f int)", "CREATE TABLE t2 (f int)")
     many = "INSERT INTO {} SELECT generate_series(1, 3000)"
     script.on_source(many.format("t"), many.format("t2"), "CREATE PUBLICATION p FOR TABLE t")
-    source = script.servers.source(script.database)
-    if script.servers.serving is None:
+    source = script.source
+    if script.serving is None:
         script.on_source(f"SELECT pg_create_logical_replication_slot('{script.name('slot')}', 'pgoutput')")
         script.subscribe("p", flags=["--no-create-slot", "--slot", script.name("slot"), "--from", source])
     else:

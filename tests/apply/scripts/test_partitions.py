@@ -78,8 +78,8 @@ def test_013_leaves_to_another_tree(script: Script) -> None:
     script.catch_up()
     assert script.rows(KEYS.format("t")) == [""]
     if script.major >= 18:
-        told = ["t_2_2 update", "t_1 delete", "t_2_2 delete", "t_def delete"]
-        texts = [f'relation "public.{n}": conflict={k}_missing' for n, k in map(str.split, told)]
+        met = ["t_2_2 update", "t_1 delete", "t_2_2 delete", "t_def delete"]
+        texts = [f'relation "public.{n}": conflict={k}_missing' for n, k in map(str.split, met)]
         assert all(script.applied["sub"].has_said(text) for text in texts)
         assert script.applied["sub"].has_said("(null, 4, quux)")
 

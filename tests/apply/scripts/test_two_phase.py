@@ -153,7 +153,8 @@ def test_023_large_prepared_transactions(script: Script, streaming: str) -> None
     if streaming == "parallel" and script.major < 16:
         pytest.skip("servers of 16 stream so that it can be applied at once")
     begin(script, "--streaming", streaming)
-    large = "INSERT INTO t SELECT generate_series(3, 3000); UPDATE t SET a = -a WHERE a % 2 = 0; DELETE FROM t WHERE a % 3 = 0"
+    large = "INSERT INTO t SELECT generate_series(3, 3000); UPDATE t SET a = -a WHERE a % 2 = 0"
+    large += "; DELETE FROM t WHERE a % 3 = 0"
     for end, amid in ((COMMIT, False), (ROLLBACK, False), (ROLLBACK, True), (COMMIT, True)):
         script.on_source(prepared(large))
         script.catch_up()

@@ -30,7 +30,8 @@ ROWS = (
     "INSERT INTO enums VALUES ('a', '{b,c}'), ('c', '{b,a}'), ('e', '{d,NULL}')",
     "INSERT INTO pairs VALUES (ROW(1, 'a', 1), ARRAY[ROW(1, 'a', 1)::pair]), (ROW(5, 'e', NULL), ARRAY[NULL, "
     "ROW(5, NULL, 5)::pair]), (ROW(6, '\"q,(', 7), NULL)",
-    "INSERT INTO in_pairs VALUES (ROW(1, '{a,b}', 1), ARRAY[ROW(1, '{a,NULL}', 1)::moods]), (ROW(5, '{c}', NULL), '{}')",
+    "INSERT INTO in_pairs VALUES (ROW(1, '{a,b}', 1), ARRAY[ROW(1, '{a,NULL}', 1)::moods]), "
+    "(ROW(5, '{c}', NULL), '{}')",
     "INSERT INTO mixes VALUES (ROW(ROW(1, 'a', 1), ARRAY[ROW(1, 'a', 1)::pair, NULL], 'a', '{a,NULL}'), "
     "ARRAY[ROW(ROW(2, 'b', 2), ARRAY[ROW(2, 'b', 2)::pair], 'b', '{c}')::mixed])",
     "INSERT INTO ranges VALUES (1, tstzrange('2014-08-04 CEST', 'infinity'), '{\"[1,2]\",\"[10,20]\"}'), "

@@ -346,13 +346,14 @@ def _updating_tree(mapped: MappedRelation, differs: str, where: str, texts: Sequ
 
     A row that moves to another partition has no xmin there any more, so that is looked at where the row is found.
     """
-    found = (
+    looked_up = (
         f"SELECT tableoid AS place, ctid AS line, {record_if('tree', differs)} AS record FROM {_own(mapped)} AS tree"
     )
     limit = f" AND {mapped.within.replace('tableoid', 'target.tableoid', 1)}" if mapped.within else ""
     return (
-        f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} FROM ({found} WHERE {where} LIMIT 1 FOR UPDATE) found "
-        f"WHERE target.tableoid = found.place AND target.ctid = found.line{limit} RETURNING found.record"
+        f"UPDATE {_own(mapped)} AS target SET {', '.join(texts)} FROM "
+        f"({looked_up} WHERE {where} LIMIT 1 FOR UPDATE) found WHERE target.tableoid = found.place "
+        f"AND target.ctid = found.line{limit} RETURNING found.record"
     )
 
 
