@@ -54,10 +54,15 @@ OF_ROLES = (
 )
 """Statements that depend on who asks."""
 
+MAJORS = [
+    *filter(is_packaged, (14, 15, 16, 17, 18)),
+    *(pytest.param(major, marks=pytest.mark.slow) for major in (19,) if is_packaged(major)),
+]
+
 CATALOGS = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 11 AND oid <> 2613 ORDER BY 1"
 
 
-@pytest.mark.parametrize("major", [major for major in (14, 15, 16, 17, 18) if is_packaged(major)])
+@pytest.mark.parametrize("major", MAJORS)
 def test_psql_shows_the_same(tmp_path: Path, major: int) -> None:
     with pair_of(major, tmp_path) as pair:
         pair.check("reader", r"\d shop.*")
@@ -69,7 +74,7 @@ def test_psql_shows_the_same(tmp_path: Path, major: int) -> None:
         assert pair.serving.stop() == 0
 
 
-@pytest.mark.parametrize("major", [major for major in (14, 15, 16, 17, 18) if is_packaged(major)])
+@pytest.mark.parametrize("major", MAJORS)
 def test_all_rows_of_all_catalogs_are_the_same(tmp_path: Path, major: int) -> None:
     with pair_of(major, tmp_path, wal_compression="on") as pair:
         run(pair.server, *LATER)

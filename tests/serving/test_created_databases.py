@@ -87,6 +87,25 @@ def test_both_strategies(tmp_path: Path) -> None:
             assert serving.stop() == 0
 
 
+def test_chosen_databases(tmp_path: Path) -> None:
+    """To clients there are no others, also of those that are created later."""
+    with small_server(16) as server:
+        run(server, "CREATE DATABASE shop", "CREATE DATABASE other")
+        catalog = backup_of(server, tmp_path / "base")
+        flags = "--database", "shop", "--database", "later"
+        with Serving(server.wal_directory, catalog, tmp_path / "slots", *flags) as serving:
+            run(server, "CREATE DATABASE later", "CREATE DATABASE beside", "SELECT pg_switch_wal()")
+            for name in ("shop", "later"):
+                with connected(serving, name) as connection:
+                    assert connection.execute("SELECT current_database()").fetchall() == [(name,)]
+            for name in ("other", "postgres", "beside"):
+                with pytest.raises(psycopg.OperationalError, match=f'database "{name}" does not exist'):
+                    connected(serving, name)
+            assert serving.stop() == 0
+        with pytest.raises(AssertionError, match="the backup has no database none that accepts connections"):
+            Serving(server.wal_directory, catalog, tmp_path / "others", "--database", "none").start()
+
+
 def wal_without_the_beginning(server: EmbeddedPostgres, directory: Path) -> Path:
     """Copy the WAL from where the service stands on, without what created the last database."""
     (*_, newest) = sorted((directory / "slots" / ".shelf").glob("1-*/*/*.state"), key=lambda path: path.name)

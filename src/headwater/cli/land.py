@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, command, from_choice, from_flag, from_flags
 from headwater.cli.process.setup import printing_aside
 from headwater.cli.shared_flags import (
@@ -182,6 +183,7 @@ class LandFlags:
         "--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics]."
     )
     tasks: EngineFlags = from_flags(EngineFlags)
+    config: str | None = config_flag()
     stats_json: bool = from_flag(
         "--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON."
     )

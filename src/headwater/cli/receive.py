@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, PLACE, command, from_flag
 from headwater.cli.shared_flags import storage_flag, storage_pairs
 from headwater.errors import UsageError
@@ -77,6 +78,7 @@ class ReceiveFlags:
         help="With --keep: directory of slots, as of headwater serve; what they need is not removed.",
     )
     no_loop: bool = from_flag("--no-loop", is_flag=True, help="Fail when the connection is lost, do not try again.")
+    config: str | None = config_flag()
 
 
 @command("receive", ReceiveFlags)

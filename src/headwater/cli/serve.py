@@ -127,6 +127,12 @@ class ServeFlags:
     place: WalFlags = from_flags(WalFlags)
     catalog: str = catalog_flag()
     server_version: str | None = version_flag()
+    databases: Sequence[str] = from_flag(
+        "--database",
+        multiple=True,
+        metavar="NAME",
+        help="Serve this database alone, or these; default: all. To clients there are no others.",
+    )
     slots: str = from_flag(
         "--slots", type=PATH, required=True, metavar="DIR", help="Directory of the slots; made if it is missing."
     )
@@ -252,7 +258,8 @@ def serve_command(flags: ServeFlags) -> None:
     _begin_log(flags.is_verbose)
     slots_directory, budget, limits = Path(flags.slots), flags.shelf.budget(), flags.limits.limits()
     source = ClusterSource(
-        flags.place.source(), flags.catalog, flags.server_version, flags.upstream, slots_directory, budget
+        *(flags.place.source(), flags.catalog, flags.server_version, flags.upstream, slots_directory, budget),
+        tuple(flags.databases),
     )
     addresses = flags.addresses()
     stopping = Stopping()

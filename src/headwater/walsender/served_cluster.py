@@ -23,7 +23,7 @@ from headwater.catalog.rows import DatabaseRow
 from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
-from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError
+from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError, UsageError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
@@ -68,6 +68,7 @@ class ClusterSource:
         upstream: connection string of the primary, which has the rows that are copied; None without it.
         slots: directory of slots, where states outlive the service; None for none that do.
         budget: room of these.
+        databases: names of those that are served; none for all.
     """
 
     wal: WalSource
@@ -76,6 +77,11 @@ class ClusterSource:
     upstream: str | None = None
     slots: Path | None = None
     budget: ShelfBudget = field(default_factory=ShelfBudget)
+    databases: tuple[str, ...] = ()
+
+    def serves(self, database: str) -> bool:
+        """Tell whether a database is served, if there is one of the name."""
+        return not self.databases or database in self.databases
 
 
 MOST_BYTES_BEHIND = 64 << 20
@@ -157,7 +163,9 @@ class ServedCluster:
         named = source.server_version
         self.version: Version = VERSIONS[self.major] if named is None else version_named(named, self.major)
         self._end = _End()
-        self._databases = {row.name: row for row in list_databases(source.catalog)}
+        self._databases = {row.name: row for row in list_databases(source.catalog) if source.serves(row.name)}
+        if not self._connectable():
+            raise UsageError(f"the backup has no database {' or '.join(source.databases)} that accepts connections")
         self._settings: dict[str, Pairs] = {}
         self._writer: StateWriter | None = None
         self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
@@ -187,7 +195,7 @@ class ServedCluster:
         """Take in all that were created, while the WAL is here that has them."""
         known = {row.oid for row in self._databases.values()}
         for row in databases_of(self.state_at_end(self._connectable()[0].name)):
-            if row.allows_connections and row.oid not in known:
+            if row.allows_connections and row.oid not in known and self.source.serves(row.name):
                 self.take_in(row.name)
 
     def _needed_by(self, database: str, lsn: int) -> int:
@@ -223,7 +231,7 @@ class ServedCluster:
             HeadwaterError: the WAL cannot be followed.
         """
         with self._taking_in:
-            if name in self._databases:
+            if name in self._databases or not self.source.serves(name):
                 return False
             present = self.state_at_end(self._connectable()[0].name)
             known = {row.oid: row.name for row in self._databases.values()}

@@ -54,6 +54,26 @@ def test_values_are_those_of_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (values["slots"], values["catalog"]) == ("/of/the/variable", "/base")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("receive", 'from = "service=db1"\nto = "/wal"\nno-loop = true', {"conninfo": "service=db1", "no_loop": True}),
+        (
+            "land",
+            'wal = ["/wal"]\nto = "/lake"\nfollow = true\nformat = "delta"',
+            {"wal": ("/wal",), "form": "delta"},
+        ),
+    ],
+)
+def test_one_file_is_of_several_commands(tmp_path: Path, name: str, text: str, expected: dict[str, object]) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(f"{WHOLE}\n[{name}]\n{text}\n")
+    context = cli.commands[name].make_context(
+        name, ["--config", str(path)], parent=click.Context(cli, info_name="headwater")
+    )
+    assert {key: value for key, value in context.params.items() if key in expected} == expected
+
+
 def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.toml"
     path.write_text(WHOLE)
@@ -67,7 +87,10 @@ def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("[serve]\nwal = [\n", "line 3, column 1: "),
         ("[serve]\nslots = /x\n", "line 2, column 9: invalid value"),
-        ("\n[served]\n", 'line 2, column 1: unknown table "served", expected [apply], [serve], [subscriptions.NAME]'),
+        (
+            "\n[served]\n",
+            'line 2, column 1: unknown table "served", expected [apply], [land], [receive], [serve], [sub',
+        ),
         ("serve = 1\n", 'line 1, column 1: "serve" is no table, expected [serve]'),
         ("[serve]\n\n  slotz = 1\n", 'line 3, column 3: unknown key "slotz", expected a flag of headwater serve'),
         ("[serve]\nconfig = 'x'\n", 'line 2, column 1: unknown key "config"'),
