@@ -5,11 +5,18 @@ From 16 on a server moves the session's origin also where it rolls a transaction
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import partial
 
+import psycopg
 import pytest
 
+from apply import locked_ends
 from apply.scripts.script_runner import Script, Servers, new_script, run_in, server_of
+from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from serving.service import wait_until
 
 LATE = """
@@ -69,3 +76,39 @@ def test_transactions_that_cannot_be_prepared(script: Script, streaming: str) ->
     script.on_source("COMMIT PREPARED 'x'")
     script.catch_up()
     assert script.rows(SEEN) == ["2001|1|5000"]
+
+
+WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+MADE_SOURCE = ("CREATE TABLE t (a int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
+
+
+def _has(pair: Pair, rows: int) -> bool:
+    return pair.run(OURS, "SELECT count(*) FROM t") == [(rows,)]
+
+
+@pytest.mark.parametrize(
+    "major", [18, pytest.param(14, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("rows", [5, 2000])
+def test_sessions_that_are_ended_before_their_commit(major: int, rows: int) -> None:
+    """One by one, and as a batch: the origin has moved, but nothing of it was committed."""
+    with pair_of(major) as pair:
+        pair.run(SOURCE, *MADE_SOURCE)
+        pair.run(OURS, MADE_SOURCE[0])
+        command = [sys.executable, str(locked_ends.__file__), "apply", "--from", pair.place(SOURCE)]
+        command += ["--to", pair.place(OURS), "--publication", "p", "--no-copy-data", "--retry-interval", "0.2"]
+        with subprocess.Popen(command) as process, psycopg.connect(pair.place(OURS), autocommit=True) as holding:
+            try:
+                wait_until(lambda: pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots WHERE active") == [(1,)])
+                pair.run(SOURCE, "INSERT INTO t SELECT generate_series(1, 30)")
+                wait_until(partial(_has, pair, 30))
+                holding.execute(f"SELECT pg_advisory_lock({locked_ends.LOCK})".encode())
+                pair.run(SOURCE, f"INSERT INTO t SELECT generate_series(101, {100 + rows})")
+                wait_until(lambda: pair.run(OURS, WAITING) != [])
+                ((pid,),) = pair.run(OURS, WAITING)
+                pair.run(OURS, f"SELECT pg_terminate_backend({pid})")
+                holding.execute(f"SELECT pg_advisory_unlock({locked_ends.LOCK})".encode())
+                pair.run(SOURCE, "INSERT INTO t VALUES (0)")
+                wait_until(partial(_has, pair, 31 + rows))
+            finally:
+                process.send_signal(signal.SIGINT)

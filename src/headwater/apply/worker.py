@@ -32,7 +32,7 @@ from headwater.apply.parallel.parallel_applier import ParallelApplier, ending_of
 from headwater.apply.parallel.unit_sessions import UnitSessions
 from headwater.apply.progress.applied_counts import AppliedCounts
 from headwater.apply.progress.installation import is_installed
-from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
+from headwater.apply.progress.origins import Origin, ensure_origin, is_rolled_back, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import SubscribedTable, Subscription
 from headwater.apply.progress.table_states import AllTables, AppliedTables
@@ -317,7 +317,7 @@ class ApplyWorker:
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
         reached = furthest(connection, origin, subscription)
-        if self._positions.has_refused_end and reached > self._positions.applied:
+        if self._is_too_far(connection, reached):
             reached = self._positions.applied
             all_go_back(connection, origin, subscription, reached)
         self._skipping = self._control.skipping(connection, reached)
@@ -328,6 +328,16 @@ class ApplyWorker:
                 self._has_put_back = True
             self._aside.begin(connection)
         return origin, reached
+
+    def _is_too_far(self, connection: TargetConnection, reached: int) -> bool:
+        """Tell whether origins have moved with a transaction that was not committed."""
+        positions = self._positions
+        if reached <= positions.applied:
+            return False
+        ending = positions.ending
+        if positions.has_refused_end or ending is None or ending.remote_end != reached:
+            return positions.has_refused_end
+        return is_rolled_back(connection, ending.xid)
 
     def _applier(
         self,

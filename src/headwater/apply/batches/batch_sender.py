@@ -15,7 +15,7 @@ from typing import Self
 
 from headwater.apply.batches.batch import Messages, last_commit
 from headwater.apply.batches.folded_batch import FoldedBatch, send_folded
-from headwater.apply.progress.origins import CHECK_DEFERRED, move
+from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.errors import TargetError
@@ -104,7 +104,7 @@ class BatchSender:
         _, end_lsn, time = last_commit(messages)
         outcomes: list[Outcome] = []
         self._connection.send(CHECK_DEFERRED)
-        self._connection.send(move(end_lsn, time))
+        self._connection.send(move(end_lsn, time), lambda outcome: self._positions.ends(end_lsn, moving_xid(outcome)))
         self._connection.send(_COMMIT, about=self._refused_end)
         self._connection.send(_LOCAL_END, outcomes.append)
         self._drain()

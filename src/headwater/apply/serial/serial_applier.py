@@ -36,7 +36,7 @@ from headwater.apply.incoming.messages import (
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.progress.origins import CHECK_DEFERRED, move
+from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import is_of_row, parted
 from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
@@ -299,7 +299,8 @@ class SerialApplier(CheckedApplier):
         self._used.clear()
         ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
         self._send(CHECK_DEFERRED, about=self._about(kind))
-        self._send(move(end_lsn, time))
+        positions = self._positions
+        self._send(move(end_lsn, time), lambda outcome: positions.ends(end_lsn, moving_xid(outcome)))
         self._send(command, lambda _: ended(), self._about_end(kind))
         self._is_open = False
         self._aside.ends()
