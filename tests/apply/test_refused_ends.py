@@ -78,7 +78,7 @@ def test_transactions_that_cannot_be_prepared(script: Script, streaming: str) ->
     assert script.rows(SEEN) == ["2001|1|5000"]
 
 
-WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+WAITING = "SELECT pid, application_name ~ 'unit' FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
 MADE_SOURCE = ("CREATE TABLE t (a int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
 
 
@@ -89,26 +89,31 @@ def _has(pair: Pair, rows: int) -> bool:
 @pytest.mark.parametrize(
     "major", [18, pytest.param(14, marks=pytest.mark.slow), pytest.param(16, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("rows", [5, 2000])
-def test_sessions_that_are_ended_before_their_commit(major: int, rows: int) -> None:
-    """One by one, and as a batch: the origin has moved, but nothing of it was committed."""
+@pytest.mark.parametrize(("transactions", "rows", "workers"), [(1, 5, 1), (1, 2000, 1), (4, 2000, 2)])
+def test_sessions_that_are_ended_before_their_commit(major: int, transactions: int, rows: int, workers: int) -> None:
+    """One by one, as a batch, as units: the origin has moved, but nothing of it was committed."""
     with pair_of(major) as pair:
         pair.run(SOURCE, *MADE_SOURCE)
         pair.run(OURS, MADE_SOURCE[0])
         command = [sys.executable, str(locked_ends.__file__), "apply", "--from", pair.place(SOURCE)]
         command += ["--to", pair.place(OURS), "--publication", "p", "--no-copy-data", "--retry-interval", "0.2"]
+        command += ["--workers", str(workers)]
         with subprocess.Popen(command) as process, psycopg.connect(pair.place(OURS), autocommit=True) as holding:
             try:
                 wait_until(lambda: pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots WHERE active") == [(1,)])
                 pair.run(SOURCE, "INSERT INTO t SELECT generate_series(1, 30)")
                 wait_until(partial(_has, pair, 30))
                 holding.execute(f"SELECT pg_advisory_lock({locked_ends.LOCK})".encode())
-                pair.run(SOURCE, f"INSERT INTO t SELECT generate_series(101, {100 + rows})")
+                process.send_signal(signal.SIGSTOP)
+                for first in range(101, 101 + transactions * rows, rows):
+                    pair.run(SOURCE, f"INSERT INTO t SELECT generate_series({first}, {first + rows - 1})")
+                process.send_signal(signal.SIGCONT)
                 wait_until(lambda: pair.run(OURS, WAITING) != [])
-                ((pid,),) = pair.run(OURS, WAITING)
+                ((pid, is_unit),) = pair.run(OURS, WAITING)
+                assert is_unit == (workers > 1)
                 pair.run(OURS, f"SELECT pg_terminate_backend({pid})")
                 holding.execute(f"SELECT pg_advisory_unlock({locked_ends.LOCK})".encode())
                 pair.run(SOURCE, "INSERT INTO t VALUES (0)")
-                wait_until(partial(_has, pair, 31 + rows))
+                wait_until(partial(_has, pair, 31 + transactions * rows))
             finally:
                 process.send_signal(signal.SIGINT)

@@ -133,6 +133,10 @@ class ParallelApplier(BatchApplier):
             for unit in flying:
                 if unit.number in committed:
                     self._positions.committed(unit.end[0], committed[unit.number])
+            if turns.ending is not None:
+                self._positions.ends(*turns.ending)
+        if turns.error is not None:
+            raise turns.error
         left = [unit for unit in flying if unit.number not in committed]
         if left:
             self._counts.fallbacks += 1

@@ -22,7 +22,7 @@ from headwater.apply.incoming.limits import Lease
 from headwater.apply.parallel.checked_tables import unchecked
 from headwater.apply.parallel.turns import AbandonedError, Turns
 from headwater.apply.parallel.units import Unit
-from headwater.apply.progress.origins import CHECK_DEFERRED, move
+from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.errors import ConnectionLostError, DecodingError, ServerError, TargetError
 from headwater.pg.lsn import Lsn
@@ -34,7 +34,7 @@ Flown = tuple[Unit, Turns]
 """A unit, and the turns of its flight."""
 
 Ending = Callable[[Unit], tuple[Bound, ...]]
-"""What is sent in a unit's transaction at its end, to keep how far the source was."""
+"""What is sent in a unit's transaction at its end, to keep how far the source was; last, what moves the origin."""
 
 
 class _DiffersError(Exception):
@@ -116,8 +116,10 @@ class UnitSession:
         self.connection.ends = self._is_told_to_end
         commits: list[Outcome] = []
         ends: list[int] = []
-        for statement in (unchecked(unit.tables), CHECK_DEFERRED, *self._ending(unit)):
+        *statements, moving = self._ending(unit)
+        for statement in (unchecked(unit.tables), CHECK_DEFERRED, *statements):
             self.connection.send(statement)
+        self.connection.send(moving, lambda outcome: turns.moves(unit.end[0], moving_xid(outcome)))
         self.connection.send(_COMMIT, commits.append, turns.refused_end)
         self.connection.send(_LOCAL_END, lambda outcome: ends.append(lsn_of(outcome)))
         try:
