@@ -78,7 +78,10 @@ def test_transactions_that_cannot_be_prepared(script: Script, streaming: str) ->
     assert script.rows(SEEN) == ["2001|1|5000"]
 
 
-WAITING = "SELECT pid, application_name ~ 'unit' FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()"
+WAITING = """
+SELECT pid, application_name ~ 'unit' FROM pg_stat_activity
+WHERE wait_event = 'advisory' AND datname = current_database()
+"""
 MADE_SOURCE = ("CREATE TABLE t (a int PRIMARY KEY)", "CREATE PUBLICATION p FOR ALL TABLES")
 
 
