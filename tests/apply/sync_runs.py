@@ -20,6 +20,9 @@ from serving.service import END_SECONDS, backup_of
 
 DRIVER = Path(__file__).with_name("apply_driver.py")
 
+RUN_SECONDS = 200
+"""How long a run may take: kernels may have to be compiled in it."""
+
 PACE_SECONDS = 0.005
 """Between two transactions of a thread: a machine with two cores has to come behind them."""
 
@@ -133,7 +136,7 @@ def apply_until_now(
     """Apply up to now, with all tables ready; return what the command has said."""
     words = arguments(source or address(publisher), target, "--end", now(publisher), "--disable-on-error", *flags)
     now(publisher)  # the next record lets it see that all before is there
-    result = run_forked([*MAIN, *words], END_SECONDS)
+    result = run_forked([*MAIN, *words], RUN_SECONDS)
     assert result.returncode == 0, result.stderr
     return result.stderr
 

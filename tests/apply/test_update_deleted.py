@@ -13,7 +13,6 @@ from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import TargetError, UsageError
-from packaged_servers import is_packaged
 from serving.service import wait_until
 
 pytestmark = pytest.mark.server
@@ -67,7 +66,7 @@ WORK = (
     "UPDATE whole SET b = 'new'",
     "UPDATE parts SET v = 'new' WHERE id IN (1, 2, 3, 11, 12)",
 )
-MAJORS = [pytest.param(RETAINS, marks=[] if is_packaged(RETAINS) else pytest.mark.skip)]
+MAJORS = [pytest.param(RETAINS, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("major", MAJORS)
