@@ -18,10 +18,10 @@ from headwater.apply.batches.folded_batch import FoldedBatch, send_folded
 from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.target.transaction_commands import BEGIN, COMMIT, ROLLBACK
 from headwater.errors import TargetError
 from headwater.pg.lsn import Lsn
 
-_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
 _LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn(), pg_catalog.pg_current_wal_flush_lsn()"))
 
 
@@ -92,7 +92,7 @@ class BatchSender:
 
     def _apply(self, messages: Messages, folded: FoldedBatch) -> Committed | None:
         try:
-            self._connection.send(_BEGIN)
+            self._connection.send(BEGIN)
             if send_folded(self._connection, folded):
                 return self._commit(messages)
         except TargetError:
@@ -105,7 +105,7 @@ class BatchSender:
         outcomes: list[Outcome] = []
         self._connection.send(CHECK_DEFERRED)
         self._connection.send(move(end_lsn, time), lambda outcome: self._positions.ends(end_lsn, moving_xid(outcome)))
-        self._connection.send(_COMMIT, about=self._refused_end)
+        self._connection.send(COMMIT, about=self._refused_end)
         self._connection.send(_LOCAL_END, outcomes.append)
         self._drain()
         ((local_end, flushed),) = outcomes[0].rows
@@ -126,5 +126,5 @@ class BatchSender:
         """Undo the batch; the session may have failed before it began one."""
         with suppress(TargetError):
             self._drain()
-        self._connection.send(_ROLLBACK)
+        self._connection.send(ROLLBACK)
         self._drain()

@@ -25,19 +25,17 @@ from headwater.apply.batches.batch_applier import MOST_CHANGES, BatchApplier
 from headwater.apply.incoming.parallel_options import ParallelOptions
 from headwater.apply.parallel.checked_tables import CheckedTables
 from headwater.apply.parallel.turns import Turns
-from headwater.apply.parallel.unit_session import Ending, in_order, lsn_of
+from headwater.apply.parallel.unit_session import Ending, in_order
 from headwater.apply.parallel.unit_sessions import UnitSessions
 from headwater.apply.parallel.units import Dependencies, Unit, apart, chosen, joined, tokens_of
 from headwater.apply.progress.applied_ahead import forget_applied, note_applied
 from headwater.apply.progress.origins import move
-from headwater.apply.target.connection import Bound, Statement, TargetConnection
+from headwater.apply.target.connection import Bound, TargetConnection
+from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, lsn_of
 from headwater.errors import ServerError
 
 FEWEST_CHANGES, MOST_UNIT_CHANGES = 1024, 8192
 """Changes that a unit has at least, if there are so many, and at most: the smaller it is, the less is folded."""
-
-_BEGIN, _COMMIT = Bound(Statement("BEGIN")), Bound(Statement("COMMIT"))
-_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 
 
 class ParallelApplier(BatchApplier):
@@ -160,9 +158,9 @@ class ParallelApplier(BatchApplier):
         _, end_lsn, time = last_commit(messages)
         self.flush()
         positions, connection = self._positions, self._connection
-        for statement in (_BEGIN, forget_applied(self._subscription), move(end_lsn, time), _COMMIT):
+        for statement in (BEGIN, forget_applied(self._subscription), move(end_lsn, time), COMMIT):
             connection.send(statement)
-        connection.send(_LOCAL_END, lambda outcome: positions.committed(end_lsn, lsn_of(outcome)))
+        connection.send(LOCAL_END, lambda outcome: positions.committed(end_lsn, lsn_of(outcome)))
         connection.sync()
         connection.drain()
 

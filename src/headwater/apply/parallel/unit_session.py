@@ -23,12 +23,9 @@ from headwater.apply.parallel.checked_tables import unchecked
 from headwater.apply.parallel.turns import AbandonedError, Turns
 from headwater.apply.parallel.units import Unit
 from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
-from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.target.connection import Bound, Outcome, TargetConnection
+from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
 from headwater.errors import ConnectionLostError, DecodingError, ServerError, TargetError
-from headwater.pg.lsn import Lsn
-
-_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
-_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 
 Flown = tuple[Unit, Turns]
 """A unit, and the turns of its flight."""
@@ -101,13 +98,13 @@ class UnitSession:
         waiting = fold_batch(bound, unit.tables) if len(bound.kind) else None
         is_begun = False
         if folded is not None:
-            self.connection.send(_BEGIN)
+            self.connection.send(BEGIN)
             is_begun = True
             if not send_folded(self.connection, folded):
                 raise _DiffersError
         turns.wait_for(awaited)
         if not is_begun:
-            self.connection.send(_BEGIN)
+            self.connection.send(BEGIN)
         if waiting is not None and not send_folded(self.connection, waiting):
             raise _DiffersError
 
@@ -120,8 +117,8 @@ class UnitSession:
         for statement in (unchecked(unit.tables), CHECK_DEFERRED, *statements):
             self.connection.send(statement)
         self.connection.send(moving, lambda outcome: turns.moves(unit.end[0], moving_xid(outcome)))
-        self.connection.send(_COMMIT, commits.append, turns.refused_end)
-        self.connection.send(_LOCAL_END, lambda outcome: ends.append(lsn_of(outcome)))
+        self.connection.send(COMMIT, commits.append, turns.refused_end)
+        self.connection.send(LOCAL_END, lambda outcome: ends.append(lsn_of(outcome)))
         try:
             self._drain()
         except TargetError as error:
@@ -138,7 +135,7 @@ class UnitSession:
         try:
             with suppress(TargetError):
                 self._drain()
-            self.connection.send(_ROLLBACK)
+            self.connection.send(ROLLBACK)
             self._drain()
         except ServerError as error:
             turns.give_up(error, is_lost=True)
@@ -147,13 +144,6 @@ class UnitSession:
         if self.connection.pending:
             self.connection.sync()
         self.connection.drain()
-
-
-def lsn_of(outcome: Outcome) -> int:
-    """Return the LSN that a statement has returned."""
-    ((lsn,),) = outcome.rows
-    assert lsn is not None
-    return int(Lsn.parse(lsn))
 
 
 def in_order(unit: Unit) -> tuple[Bound, ...]:

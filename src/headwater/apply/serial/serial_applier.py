@@ -40,10 +40,11 @@ from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import is_of_row, parted
 from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
-from headwater.apply.target.connection import Bound, Outcome, Statement
+from headwater.apply.target.connection import Bound, Statement
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import changed_meanwhile
 from headwater.apply.target.statements import guard
+from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import Lsn
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
@@ -51,9 +52,7 @@ from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
 MOST_STATEMENTS = 2000
 """Statements between two syncs, after which the next commit is one."""
 
-_BEGIN, _COMMIT, _ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT", "ROLLBACK"))
 _SAVEPOINT, _RELEASE = Bound(Statement("SAVEPOINT headwater_row")), Bound(Statement("RELEASE SAVEPOINT headwater_row"))
-_LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 _FLUSHED = Bound(Statement("SELECT pg_catalog.pg_current_wal_flush_lsn()"))
 
 
@@ -79,7 +78,7 @@ class SerialApplier(CheckedApplier):
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
-        self._send(_FLUSHED, lambda outcome: self._positions.flushed(_lsn_of(outcome)))
+        self._send(_FLUSHED, lambda outcome: self._positions.flushed(lsn_of(outcome)))
         self.flush()
 
     def begin(self, remote: RemoteTransaction) -> None:
@@ -185,7 +184,7 @@ class SerialApplier(CheckedApplier):
             self._ensure_open()
         if self._is_open:
             self._clear_skip(self._required().finish_lsn)
-            self._end(end_lsn, time, _COMMIT, kind)
+            self._end(end_lsn, time, COMMIT, kind)
         else:
             self._positions.passed(end_lsn)
         self._remote = None
@@ -214,9 +213,9 @@ class SerialApplier(CheckedApplier):
         """Take it back by itself, as what is prepared may be rolled back."""
         if self._skipping.is_set:
             self.flush()
-            self._send(_BEGIN)
+            self._send(BEGIN)
             self._clear_skip(finish_lsn)
-            self._send(_COMMIT)
+            self._send(COMMIT)
 
     def rollback(self) -> None:
         """Roll the transaction back, and wait until that is done.
@@ -225,7 +224,7 @@ class SerialApplier(CheckedApplier):
             ConnectionLostError: the target is lost.
         """
         if self._is_open:
-            self._send(_ROLLBACK)
+            self._send(ROLLBACK)
             self._is_open = False
         self._role = None
         self._used.clear()
@@ -317,7 +316,7 @@ class SerialApplier(CheckedApplier):
 
     def _committed(self, end_lsn: int) -> None:
         positions = self._positions
-        self._send(_LOCAL_END, lambda outcome: positions.committed(end_lsn, _lsn_of(outcome)))
+        self._send(LOCAL_END, lambda outcome: positions.committed(end_lsn, lsn_of(outcome)))
         if self._statements >= MOST_STATEMENTS:
             self.flush()
 
@@ -374,12 +373,6 @@ def _size_of(message: Message) -> int:
 def _transaction_command(command: str, gid: str) -> Bound:
     # Names of prepared transactions here have no quotes in them.
     return Bound(Statement(f"{command} '{gid}'"))
-
-
-def _lsn_of(outcome: Outcome) -> int:
-    ((lsn,),) = outcome.rows
-    assert lsn is not None
-    return int(Lsn.parse(lsn))
 
 
 _CHANGES = frozenset((Insert, Update, Delete, Truncate))
