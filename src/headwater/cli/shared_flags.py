@@ -201,8 +201,8 @@ class EngineFlags:
         "auto",
         "spark",
         "local",
-        help="What tasks run on. auto: this process for up to 64 MB of WAL, without Java, and Spark for more, or where "
-        "--master is given. What comes out is the same.",
+        help="What tasks run on. auto: this process for up to 64 MB of WAL (apply: 2 GB), without Java; Spark for "
+        "more, or if --master is given. What comes out is the same.",
     )
     master: str | None = from_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 
