@@ -29,7 +29,7 @@ from headwater.apply.incoming.slot_source import stream_options
 from headwater.apply.incoming.wal_source import WalFeed
 from headwater.apply.progress.applied_ahead import read_applied
 from headwater.apply.progress.installation import is_installed
-from headwater.apply.progress.origins import Origin, has_origin, origin_name, progress_of
+from headwater.apply.progress.origins import Origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.run_states import read_run_state
 from headwater.apply.progress.subscriptions import State, read_subscription, read_tables
@@ -37,7 +37,7 @@ from headwater.apply.refused.dead_letters import paused_tables
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.checked_applier import UNDO
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.streamed.parallel_origins import parallel_origins
+from headwater.apply.streamed.parallel_origins import read_reached
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.refusals import in_words_of_worker
@@ -114,10 +114,7 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
 
 def _place(connection: TargetConnection, request: ApplyRequest) -> tuple[int, frozenset[tuple[str, str]]]:
     """Return up to where the target has all, and the tables that are being copied or paused; change nothing."""
-    reached, name = 0, origin_name(request.subscription)
-    origins = [Origin(name, 0)] if has_origin(connection, name) else []
-    for origin in [*origins, *parallel_origins(connection, request.subscription)]:
-        reached = max(reached, progress_of(connection, origin, flushed=False))
+    reached = read_reached(connection, request.subscription, flushed=False)
     if not is_installed(connection):
         return reached, frozenset()
     left_out = set(paused_tables(connection, request.subscription))

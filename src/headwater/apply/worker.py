@@ -31,8 +31,8 @@ from headwater.apply.mapped.named_ends import name_both_ends
 from headwater.apply.parallel.parallel_applier import ParallelApplier, ending_of
 from headwater.apply.parallel.unit_sessions import UnitSessions
 from headwater.apply.progress.applied_counts import AppliedCounts
-from headwater.apply.progress.installation import is_installed
-from headwater.apply.progress.origins import Origin, ensure_origin, is_rolled_back, origin_name, use_origin
+from headwater.apply.progress.installation import install
+from headwater.apply.progress.origins import Origin, ensure_origin, origin_name, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.subscriptions import SubscribedTable, Subscription
 from headwater.apply.progress.table_states import AllTables, AppliedTables
@@ -42,7 +42,7 @@ from headwater.apply.refused.set_aside import AppliedAgainError, SetAside
 from headwater.apply.refused.skipping import Skipping
 from headwater.apply.serial.definition_changes import DefinitionChanges, HeldTableError
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.streamed.parallel_origins import all_go_back, furthest
+from headwater.apply.streamed.parallel_origins import parallel_origins, settle_progress
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.table_sync.checked_rules import check_rules
@@ -99,7 +99,6 @@ class ApplyWorker:
         self._control = RunControl(request, say)
         self._skipping = Skipping(request.subscription, 0)
         self._aside = SetAside(request.subscription, request.refusals, say)
-        self._positions = FlushPositions(0)
         self._is_ending = self._has_subscribed = self._has_put_back = False
         self._has_checked = self._has_waited = False
         self.waits_until: float | None = None
@@ -242,7 +241,7 @@ class ApplyWorker:
         origin, reached = self._origin(connection, facts)
         log_stream = stack.enter_context(WalFeed(request.wal, reached))
         feed = map_feed(self._delayed(log_stream, reached), request)
-        positions = self._positions = FlushPositions(reached)
+        positions = FlushPositions(reached)
         if subscription is None:
             applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
             return self._loop(feed, applier, positions)
@@ -285,7 +284,7 @@ class ApplyWorker:
         origin, reached = self._origin(connection, facts)
         slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))
         feed = map_feed(self._delayed(slot_stream, slot_stream.start), request)
-        positions = self._positions = FlushPositions(reached)
+        positions = FlushPositions(reached)
         self._copies.begin(connection, subscription, slot_stream.start)
         if request.definitions.ddl != "ignore":
             self._definitions = self._changes_of(connection, subscription)
@@ -314,30 +313,17 @@ class ApplyWorker:
     def _origin(self, connection: TargetConnection, facts: TargetFacts) -> tuple[Origin, int]:
         """Take the origin over, and return it with how far the target is."""
         subscription = self._request.subscription
+        install(connection)
         origin = ensure_origin(connection, origin_name(subscription))
         use_origin(connection, origin)
-        reached = furthest(connection, origin, subscription)
-        if self._is_too_far(connection, reached):
-            reached = self._positions.applied
-            all_go_back(connection, origin, subscription, reached)
+        reached = settle_progress(connection, origin, parallel_origins(connection, subscription))
         self._skipping = self._control.skipping(connection, reached)
-        if is_installed(connection):
-            if not self._has_put_back and self._request.refusals.puts_back:
-                relations = partial(self._relations, connection, facts)
-                PutBack(connection, relations, origin, subscription, self._say).run(self._request.refusals)
-                self._has_put_back = True
-            self._aside.begin(connection)
+        if not self._has_put_back and self._request.refusals.puts_back:
+            relations = partial(self._relations, connection, facts)
+            PutBack(connection, relations, origin, subscription, self._say).run(self._request.refusals)
+            self._has_put_back = True
+        self._aside.begin(connection)
         return origin, reached
-
-    def _is_too_far(self, connection: TargetConnection, reached: int) -> bool:
-        """Tell whether origins have moved with a transaction that was not committed."""
-        positions = self._positions
-        if reached <= positions.applied:
-            return False
-        ending = positions.ending
-        if positions.has_refused_end or ending is None or ending.remote_end != reached:
-            return positions.has_refused_end
-        return is_rolled_back(connection, ending.xid)
 
     def _applier(
         self,
@@ -381,7 +367,7 @@ class ApplyWorker:
             bulk if request.batches else None,
         )
         stack.enter_context(streams)
-        sender = stack.enter_context(BatchSender(connection, positions))
+        sender = stack.enter_context(BatchSender(connection))
         parts = (relations, positions, streams, tables, bulk, sender)
         if units is not None and units.count:
             options = request.parallel

@@ -15,8 +15,8 @@ from typing import Self
 
 from headwater.apply.batches.batch import Messages, last_commit
 from headwater.apply.batches.folded_batch import FoldedBatch, send_folded
-from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
-from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.progress.origin_progress import come_to
+from headwater.apply.progress.origins import CHECK_DEFERRED, move
 from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
 from headwater.apply.target.transaction_commands import BEGIN, COMMIT, ROLLBACK
 from headwater.errors import TargetError
@@ -56,11 +56,11 @@ class BatchSender:
     """The thread; a context manager, whose end waits for the batch on its way.
 
     Args:
-        connection: the target's; positions: hear of a commit that is refused.
+        connection: the target's.
     """
 
-    def __init__(self, connection: TargetConnection, positions: FlushPositions) -> None:
-        self._connection, self._positions = connection, positions
+    def __init__(self, connection: TargetConnection) -> None:
+        self._connection = connection
         self._pool = ThreadPoolExecutor(1, "batch")
         self._begun: tuple[Messages, Future[Committed | None]] | None = None
 
@@ -103,19 +103,14 @@ class BatchSender:
     def _commit(self, messages: Messages) -> Committed:
         _, end_lsn, time = last_commit(messages)
         outcomes: list[Outcome] = []
-        self._connection.send(CHECK_DEFERRED)
-        self._connection.send(move(end_lsn, time), lambda outcome: self._positions.ends(end_lsn, moving_xid(outcome)))
-        self._connection.send(COMMIT, about=self._refused_end)
+        for statement in (come_to(end_lsn), CHECK_DEFERRED, move(end_lsn, time), COMMIT):
+            self._connection.send(statement)
         self._connection.send(_LOCAL_END, outcomes.append)
         self._drain()
         ((local_end, flushed),) = outcomes[0].rows
         assert local_end is not None
         assert flushed is not None
         return Committed(end_lsn, int(Lsn.parse(local_end)), int(Lsn.parse(flushed)))
-
-    def _refused_end(self) -> str:
-        self._positions.has_refused_end = True
-        return ""
 
     def _drain(self) -> None:
         if self._connection.pending:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headwater.apply.launcher.run_status import Json, lsn_text, tables_json
 from headwater.apply.progress.installation import install
-from headwater.apply.progress.origins import ensure_origin, has_origin, origin_name, progress_of
 from headwater.apply.progress.standing import list_names, missing, read_standing
 from headwater.apply.progress.subscriptions import read_subscription, read_tables
+from headwater.apply.streamed.parallel_origins import read_reached
 from headwater.apply.target.connection import TargetConnection
 
 _PUBLICATIONS = "SELECT pg_catalog.unnest(subpublications) FROM headwater.subscription WHERE subname = $1"
@@ -27,14 +27,12 @@ def standings_of(target: str, name: str | None = None) -> list[Json]:
 def _standing(connection: TargetConnection, name: str) -> Json:
     standing, subscription = read_standing(connection, name), read_subscription(connection, name)
     tables = [] if subscription is None else read_tables(connection, subscription)
-    origin = origin_name(name)
-    place = progress_of(connection, ensure_origin(connection, origin)) if has_origin(connection, origin) else 0
     return {
         "subname": name,
         "state": "enabled" if standing.is_enabled else "disabled",
         "enabled": standing.is_enabled,
         "parameters": {parameter: list(values) for parameter, values in standing.parameters},
-        "durable_lsn": lsn_text(place),
+        "durable_lsn": lsn_text(read_reached(connection, name, flushed=True)),
         "tables": tables_json(tables),
     }
 

@@ -29,6 +29,7 @@ from headwater.apply.parallel.unit_session import Ending, in_order
 from headwater.apply.parallel.unit_sessions import UnitSessions
 from headwater.apply.parallel.units import Dependencies, Unit, apart, chosen, joined, tokens_of
 from headwater.apply.progress.applied_ahead import forget_applied, note_applied
+from headwater.apply.progress.origin_progress import come_to
 from headwater.apply.progress.origins import move
 from headwater.apply.target.connection import Bound, TargetConnection
 from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, lsn_of
@@ -126,13 +127,10 @@ class ParallelApplier(BatchApplier):
         self._flying, self._turns = [], Turns(keeps_order=self._options.keeps_order)
         self._dependencies = Dependencies(self._changes)
         committed = turns.committed
-        self._positions.has_refused_end |= turns.has_refused_end
         if self._options.keeps_order:
             for unit in flying:
                 if unit.number in committed:
                     self._positions.committed(unit.end[0], committed[unit.number])
-            if turns.ending is not None:
-                self._positions.ends(*turns.ending)
         if turns.error is not None:
             raise turns.error
         left = [unit for unit in flying if unit.number not in committed]
@@ -158,7 +156,8 @@ class ParallelApplier(BatchApplier):
         _, end_lsn, time = last_commit(messages)
         self.flush()
         positions, connection = self._positions, self._connection
-        for statement in (BEGIN, forget_applied(self._subscription), move(end_lsn, time), COMMIT):
+        moved = come_to(end_lsn), move(end_lsn, time)
+        for statement in (BEGIN, forget_applied(self._subscription), *moved, COMMIT):
             connection.send(statement)
         connection.send(LOCAL_END, lambda outcome: positions.committed(end_lsn, lsn_of(outcome)))
         connection.sync()

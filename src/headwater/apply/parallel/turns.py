@@ -22,9 +22,6 @@ class Turns:
     Attributes:
         error: an error that ends the whole session, as the target is lost.
         reason: the first error of a unit, after which the flight was given up.
-        has_refused_end: the target has refused the end of a unit, with which an origin was to move.
-        ending: the unit that was to end last, in the source's order, whose end is not known: END of its last commit
-            record, and the ID of its transaction on the target.
     """
 
     def __init__(self, *, keeps_order: bool) -> None:
@@ -32,8 +29,6 @@ class Turns:
         self._committed: dict[int, int] = {}
         self._ended: set[int] = set()
         self._first, self._is_given_up = 0, False
-        self.has_refused_end = False
-        self.ending: tuple[int, str | None] | None = None
         self.error: BaseException | None = None
         self.reason: BaseException | None = None
 
@@ -85,7 +80,6 @@ class Turns:
         """Note that a unit is committed, before an LSN of the target."""
         with self._changed:
             self._committed[number] = local_end
-            self.ending = None
             while self._first in self._committed:
                 self._first += 1
             self._changed.notify_all()
@@ -102,16 +96,6 @@ class Turns:
             if is_lost:
                 self.error = self.error or error
             self._changed.notify_all()
-
-    def moves(self, end_lsn: int, xid: str | None) -> None:
-        """Note that a unit is to end next, with which an origin moves to an LSN, by its transaction on the target."""
-        with self._changed:
-            self.ending = end_lsn, xid
-
-    def refused_end(self) -> str:
-        """Note that the target refuses the end of a unit; there is nothing to say about that."""
-        self.has_refused_end = True
-        return ""
 
     def end(self, number: int) -> None:
         """Note that a unit has ended, committed or rolled back."""

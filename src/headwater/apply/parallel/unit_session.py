@@ -22,7 +22,8 @@ from headwater.apply.incoming.limits import Lease
 from headwater.apply.parallel.checked_tables import unchecked
 from headwater.apply.parallel.turns import AbandonedError, Turns
 from headwater.apply.parallel.units import Unit
-from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
+from headwater.apply.progress.origin_progress import come_to
+from headwater.apply.progress.origins import CHECK_DEFERRED, move
 from headwater.apply.target.connection import Bound, Outcome, TargetConnection
 from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
 from headwater.errors import ConnectionLostError, DecodingError, ServerError, TargetError
@@ -31,7 +32,7 @@ Flown = tuple[Unit, Turns]
 """A unit, and the turns of its flight."""
 
 Ending = Callable[[Unit], tuple[Bound, ...]]
-"""What is sent in a unit's transaction at its end, to keep how far the source was; last, what moves the origin."""
+"""What is sent in a unit's transaction at its end, to keep how far the source was."""
 
 
 class _DiffersError(Exception):
@@ -113,11 +114,9 @@ class UnitSession:
         self.connection.ends = self._is_told_to_end
         commits: list[Outcome] = []
         ends: list[int] = []
-        *statements, moving = self._ending(unit)
-        for statement in (unchecked(unit.tables), CHECK_DEFERRED, *statements):
+        for statement in (unchecked(unit.tables), CHECK_DEFERRED, *self._ending(unit)):
             self.connection.send(statement)
-        self.connection.send(moving, lambda outcome: turns.moves(unit.end[0], moving_xid(outcome)))
-        self.connection.send(COMMIT, commits.append, turns.refused_end)
+        self.connection.send(COMMIT, commits.append)
         self.connection.send(LOCAL_END, lambda outcome: ends.append(lsn_of(outcome)))
         try:
             self._drain()
@@ -148,7 +147,7 @@ class UnitSession:
 
 def in_order(unit: Unit) -> tuple[Bound, ...]:
     """Return what keeps that all is applied up to the end of a unit."""
-    return (move(*unit.end),)
+    return come_to(unit.end[0]), move(*unit.end)
 
 
 _OF_UNIT = (AbandonedError, TargetError, Unfoldable, RepeatedError, DecodingError, _DiffersError)

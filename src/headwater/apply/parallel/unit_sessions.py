@@ -20,6 +20,7 @@ from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.parallel.turns import Turns
 from headwater.apply.parallel.unit_session import Ending, Flown, UnitSession
 from headwater.apply.parallel.units import Unit
+from headwater.apply.progress.origin_progress import take_progress
 from headwater.apply.progress.origins import ensure_origin, use_origin
 from headwater.apply.streamed.parallel_origins import FIRST_OF_UNITS, parallel_origin_name
 from headwater.apply.streamed.parallel_sessions import BLOCKING, Failed
@@ -107,6 +108,7 @@ class UnitSessions:
         try:
             origin = ensure_origin(connection, parallel_origin_name(request.subscription, FIRST_OF_UNITS + number))
             use_origin(connection, origin)
+            take_progress(connection, origin.name)
             # Not all systems can look whether the client is there still.
             with suppress(ServerError):
                 connection.rows("SELECT pg_catalog.set_config('client_connection_check_interval', '1s', false)")

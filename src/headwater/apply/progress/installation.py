@@ -14,13 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from headwater.apply.progress import applied_ahead, conflict_tables, run_states, set_aside_tables, standing
+from headwater.apply.progress import (
+    applied_ahead,
+    conflict_tables,
+    origin_progress,
+    run_states,
+    set_aside_tables,
+    standing,
+)
 from headwater.apply.progress.pending_statements import PENDING_TABLE
 from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 3
+FORM = 4
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -69,7 +76,7 @@ _STATEMENTS = (
 
 _ADDED = (
     *(PENDING_TABLE, *run_states.TABLES, *set_aside_tables.TABLES),
-    *(*standing.DDL, *conflict_tables.STATEMENTS, *applied_ahead.TABLES),
+    *(*standing.DDL, *conflict_tables.STATEMENTS, *applied_ahead.TABLES, *origin_progress.TABLES),
 )
 """What later forms have added; each statement does nothing where that is there already."""
 

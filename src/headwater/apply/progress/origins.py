@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from headwater.apply.target.connection import Bound, Outcome, Statement, TargetConnection
+from headwater.apply.progress.origin_progress import forget_progress
+from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.apply.target.grants import FUNCTIONS
 from headwater.errors import ServerError
 from headwater.pg.lsn import Lsn
@@ -24,11 +25,7 @@ _PROGRESS = "SELECT pg_catalog.pg_replication_origin_progress($1, $2)"
 _ADVANCE = "SELECT pg_catalog.pg_replication_origin_advance($1, $2)"
 _RESET = "SELECT pg_catalog.pg_replication_origin_session_reset()"
 _MOVE_NOW = "SELECT pg_catalog.pg_replication_origin_xact_setup($1, pg_catalog.now())"
-_MOVE = Statement(
-    "SELECT pg_catalog.pg_replication_origin_xact_setup($1, $2), pg_catalog.pg_current_xact_id_if_assigned()"
-)
-_STATUS = "SELECT pg_catalog.pg_xact_status($1::xid8)"
-
+_MOVE = Statement("SELECT pg_catalog.pg_replication_origin_xact_setup($1, $2)")
 
 _REFUSED = "42501"
 
@@ -75,11 +72,12 @@ def ensure_origin(connection: TargetConnection, name: str) -> Origin:
 
 
 def drop_origin(connection: TargetConnection, name: str) -> None:
-    """Drop an origin, if it is there.
+    """Drop an origin, if it is there, and forget its progress.
 
     Raises:
         ServerError: it is in use, or the role may not.
     """
+    forget_progress(connection, name)
     ((number,),) = _allowed(connection, _NAMED, (name,))
     if number is not None:
         _allowed(connection, _DROP, (name,))
@@ -116,43 +114,20 @@ def advance(connection: TargetConnection, origin: Origin, lsn: int) -> None:
     _allowed(connection, _ADVANCE, (origin.name, str(Lsn(lsn))))
 
 
-def go_back(connection: TargetConnection, origin: Origin, lsn: int) -> None:
-    """Set the place of an origin that no session has to an LSN, if it is further.
-
-    From 16 on a server moves the session's origin also if it refuses the end of the transaction, and rolls that back.
-    """
-    if progress_of(connection, origin, flushed=False) > lsn:
-        advance(connection, origin, lsn)
-
-
 CHECK_DEFERRED = Bound(Statement("SET CONSTRAINTS ALL IMMEDIATE"))
 """Checks what is deferred before the origin is to move: from 16 on an end that is refused moves it, too."""
 
 
 def move(lsn: int, time: int) -> Bound:
-    """Return the statement that moves the session's origin with the transaction that it is in; it gives that one's ID.
+    """Return the statement that moves the session's origin with the transaction that it is in.
 
     From 16 on a server moves the origin also when the transaction is rolled back behind this statement, as when its
-    session is ended: see :func:`is_rolled_back`.
+    session is ended: see :mod:`headwater.apply.progress.origin_progress`.
 
     Args:
         lsn: END of the source's commit record; time: of that commit, microseconds since 2000-01-01 00:00 UTC.
     """
     return Bound(_MOVE, (str(Lsn(lsn)).encode(), timestamp(time).encode()))
-
-
-def moving_xid(outcome: Outcome) -> str | None:
-    """Return the transaction's ID that :func:`move` gives; None for one that has changed nothing."""
-    ((_, xid),) = outcome.rows
-    return xid
-
-
-def is_rolled_back(connection: TargetConnection, xid: str) -> bool:
-    """Tell whether a transaction of the target's was rolled back.
-
-    PostgreSQL: xact.c (RecordTransactionAbort, replorigin_session_advance).
-    """
-    return connection.rows(_STATUS, (xid,)) == [("aborted",)]
 
 
 def move_now(connection: TargetConnection, lsn: int) -> None:

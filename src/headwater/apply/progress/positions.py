@@ -9,19 +9,6 @@ PostgreSQL: worker.c (store_flush_position, get_flush_position, lsn_mapping).
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Ending:
-    """A transaction that was to end.
-
-    Attributes:
-        remote_end: LSN of the source that the origin moves to with it; xid: its ID on the target, with the epoch.
-    """
-
-    remote_end: int
-    xid: str
 
 
 class FlushPositions:
@@ -32,14 +19,10 @@ class FlushPositions:
 
     Attributes:
         durable: the same, as of now.
-        has_refused_end: the target has refused the end of a transaction, with which the origin was to move.
-        ending: the transaction that was to end last, whose end is not known; None if there is none.
     """
 
     def __init__(self, reached: int) -> None:
         self.durable = self._applied = reached
-        self.has_refused_end = False
-        self.ending: Ending | None = None
         self._pending = deque[tuple[int, int]]()
 
     @property
@@ -52,15 +35,9 @@ class FlushPositions:
         """Whether something that was applied is not durable yet."""
         return bool(self._pending)
 
-    def ends(self, remote_end: int, xid: str | None) -> None:
-        """Note that a transaction of the target's is to end next, with which the origin moves to an LSN."""
-        self.ending = None if xid is None else Ending(remote_end, xid)
-
     def committed(self, remote_end: int, local_end: int) -> None:
         """Note that a transaction which ends at an LSN of the source was committed before an LSN of the target."""
         self._applied = max(self._applied, remote_end)
-        if self.ending is not None and self.ending.remote_end <= remote_end:
-            self.ending = None
         self._pending.append((remote_end, local_end))
 
     def passed(self, remote_end: int) -> None:

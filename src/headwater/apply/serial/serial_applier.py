@@ -36,7 +36,8 @@ from headwater.apply.incoming.messages import (
 )
 from headwater.apply.incoming.messages import Origin as OriginMessage
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.progress.origins import CHECK_DEFERRED, move, moving_xid
+from headwater.apply.progress.origin_progress import come_to, will_end
+from headwater.apply.progress.origins import CHECK_DEFERRED, move
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import is_of_row, parted
 from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
@@ -258,13 +259,27 @@ class SerialApplier(CheckedApplier):
         self.commit(message.end_lsn, message.time)
 
     def _begin_prepare(self, message: BeginPrepare) -> None:
+        self.will_end(message.xid, message.end_lsn, is_prepared=True)
         self._begins(RemoteTransaction(message.xid, message.prepare_lsn))
+
+    def will_end(self, xid: int, end_lsn: int, *, is_prepared: bool) -> None:
+        """Note that a transaction is to be prepared next, or that one which is prepared is to end.
+
+        Args:
+            xid: its own; end_lsn: of the record of this; is_prepared: it is to be prepared.
+        """
+        for statement in (BEGIN, will_end(self._gid(xid), end_lsn, is_prepared=is_prepared), COMMIT):
+            self._send(statement)
 
     def _prepare(self, message: Prepare) -> None:
         self.prepare(message.xid, message.end_lsn, message.time, "PREPARE")
 
     def _commit_prepared(self, message: CommitPrepared) -> None:
         self._remote = RemoteTransaction(message.xid, message.commit_lsn)
+        self.flush()
+        # If it is not there, the target's error says so.
+        if has_prepared(self._connection, self._gid(message.xid)):
+            self.will_end(message.xid, message.end_lsn, is_prepared=False)
         self._finish_prepared(message.end_lsn, message.time, "COMMIT PREPARED", message.xid)
 
     def _rollback_prepared(self, message: RollbackPrepared) -> None:
@@ -272,6 +287,7 @@ class SerialApplier(CheckedApplier):
         self.flush()
         # It is not there if it was prepared before the subscription's time.
         if has_prepared(self._connection, self._gid(message.xid)):
+            self.will_end(message.xid, message.end_lsn, is_prepared=False)
             self._finish_prepared(message.end_lsn, message.time, "ROLLBACK PREPARED", message.xid)
         else:
             self._positions.passed(message.end_lsn)
@@ -297,22 +313,14 @@ class SerialApplier(CheckedApplier):
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
         ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
+        if command is COMMIT:
+            self._send(come_to(end_lsn), about=self._about(kind))
         self._send(CHECK_DEFERRED, about=self._about(kind))
-        positions = self._positions
-        self._send(move(end_lsn, time), lambda outcome: positions.ends(end_lsn, moving_xid(outcome)))
-        self._send(command, lambda _: ended(), self._about_end(kind))
+        self._send(move(end_lsn, time))
+        self._send(command, lambda _: ended(), self._about(kind))
         self._is_open = False
         self._aside.ends()
         self._committed(end_lsn)
-
-    def _about_end(self, kind: str) -> Callable[[], str]:
-        about, positions = self._about(kind), self._positions
-
-        def text() -> str:
-            positions.has_refused_end = True
-            return about()
-
-        return text
 
     def _committed(self, end_lsn: int) -> None:
         positions = self._positions

@@ -10,10 +10,14 @@ PostgreSQL: origin.c (replorigin_session_setup).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from headwater.apply.progress.origin_progress import read_progress, take_progress
 from headwater.apply.progress.origins import (
     Origin,
+    advance,
     drop_origin,
-    go_back,
+    has_origin,
     leave_origin,
     origin_name,
     progress_of,
@@ -42,42 +46,49 @@ def parallel_origins(connection: TargetConnection, subscription: str) -> list[Or
     return [Origin(str(name), int(str(number))) for name, number in rows]
 
 
-def furthest(connection: TargetConnection, origin: Origin, subscription: str) -> int:
-    """Return the LSN of the source before which all is applied, 0 for none.
+def settle_progress(connection: TargetConnection, origin: Origin, others: Sequence[Origin] = ()) -> int:
+    """Find out up to where all is applied, have origins say the same, and let the session note its further progress.
+
+    Where the target's table says nothing of an origin, as one of an older form, the origin itself does.
 
     Args:
-        connection: its session has the main origin, before and after.
-        origin: the main one; subscription: whose.
+        connection: its session has the first origin, before and after.
+        origin: that; others: of the same subscription.
+
+    Returns:
+        The LSN of the source, 0 for none.
 
     Raises:
         ServerError: a session of before still has one of the origins (55006), or the role may not.
     """
-    reached = progress_of(connection, origin)
-    others = parallel_origins(connection, subscription)
+    moved = {origin.name: progress_of(connection, origin)}
     for other in others:
         leave_origin(connection)
         use_origin(connection, other)
-        reached = max(reached, progress_of(connection, other))
-    if others:
+        moved[other.name] = progress_of(connection, other)
+    noted = read_progress(connection, origin.name)
+    reached = max((moved | noted).values())
+    if others or max(moved.values()) > reached:
         leave_origin(connection)
+        for each in (origin, *others):
+            if moved[each.name] > reached:
+                advance(connection, each, reached)
         use_origin(connection, origin)
+    take_progress(connection, origin.name, reached)
     return reached
 
 
-def all_go_back(connection: TargetConnection, origin: Origin, subscription: str, lsn: int) -> None:
-    """Set those of a subscription's origins to an LSN that are further.
+def read_reached(connection: TargetConnection, subscription: str, *, flushed: bool) -> int:
+    """Return up to where all of a subscription is applied, as an LSN of the source, 0 for none; change nothing.
 
     Args:
-        connection: its session has the main origin, before and after.
-        origin: the main one; subscription: whose; lsn: before which all is applied.
-
-    Raises:
-        ServerError: a session of before still has one of the origins (55006), or the role may not.
+        connection: any of the target's; subscription: its name; flushed: that is made durable first.
     """
-    leave_origin(connection)
-    for other in (origin, *parallel_origins(connection, subscription)):
-        go_back(connection, other, lsn)
-    use_origin(connection, origin)
+    name = origin_name(subscription)
+    origins = [Origin(name, 0)] if has_origin(connection, name) else []
+    origins += parallel_origins(connection, subscription)
+    moved = {origin.name: progress_of(connection, origin, flushed=flushed) for origin in origins}
+    return max((moved | read_progress(connection, name)).values(), default=0)
 
 
 def drop_parallel_origins(connection: TargetConnection, subscription: str) -> None:

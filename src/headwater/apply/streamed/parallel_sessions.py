@@ -21,6 +21,7 @@ from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.progress.origin_progress import take_progress
 from headwater.apply.progress.origins import Origin, ensure_origin, use_origin
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
@@ -227,6 +228,7 @@ class ParallelSessions:
     def _set_up(self, connection: TargetConnection, number: int) -> Origin:
         origin = ensure_origin(connection, parallel_origin_name(self._request.subscription, number))
         use_origin(connection, origin)
+        take_progress(connection, origin.name)
         # Not all systems can look whether the client is there still.
         with suppress(ServerError):
             connection.rows("SELECT pg_catalog.set_config('client_connection_check_interval', '1s', false)")

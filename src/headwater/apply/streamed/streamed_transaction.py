@@ -139,7 +139,9 @@ class StreamedTransaction:
         Raises:
             TargetError, ConnectionLostError: see :meth:`commit`.
         """
+        self._serial.will_end(message.xid, message.end_lsn, is_prepared=True)
         if (ahead := self._running()) is not None:
+            self._serial.flush()
             ahead.prepare(message)
             self._announce()
         else:

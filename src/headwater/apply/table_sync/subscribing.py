@@ -18,6 +18,7 @@ from dataclasses import replace
 from headwater.apply.incoming.map_rules import MapRules, TableName
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import install, is_installed, transaction
+from headwater.apply.progress.origin_progress import forget_progress
 from headwater.apply.progress.origins import drop_origin, ensure_origin, has_origin, origin_name
 from headwater.apply.progress.pending_statements import add_pending
 from headwater.apply.progress.standing import array_text
@@ -238,6 +239,7 @@ def _create(connection: TargetConnection, source: Publisher, request: ApplyReque
         )
         subscription = read_subscription(connection, request.subscription)
         assert subscription is not None
+        forget_progress(connection, origin)
         ensure_origin(connection, origin)
         for oid, table in tables.items():
             add_table(connection, subscription, oid, table, _first_state(request), place)

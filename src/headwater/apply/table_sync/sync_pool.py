@@ -20,6 +20,7 @@ from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.limits import Lease
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.installation import transaction
+from headwater.apply.progress.origin_progress import come_to
 from headwater.apply.progress.origins import list_origins, move_now
 from headwater.apply.progress.pending_statements import ALL_TABLES
 from headwater.apply.progress.subscriptions import State, SubscribedTable, Subscription, read_tables, set_state
@@ -167,6 +168,7 @@ class SyncPool:
             return  # it cleans up still
         with transaction(connection):
             connection.send(set_state(self._subscription, table.oid, State.READY, reached))
+            connection.send(come_to(reached))
             move_now(connection, reached)
         self.states.set(table.oid, State.READY, reached)
         self._say(f'table "{table.namespace}.{table.name}" of subscription "{self._subscription.name}" is ready')

@@ -32,7 +32,6 @@ from headwater.apply.progress.origins import (
     leave_origin,
     list_origins,
     move_now,
-    progress_of,
     use_origin,
 )
 from headwater.apply.progress.positions import FlushPositions
@@ -40,6 +39,7 @@ from headwater.apply.progress.subscriptions import State, SubscribedTable, Subsc
 from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.definition_changes import DefinitionChanges
 from headwater.apply.serial.serial_applier import SerialApplier
+from headwater.apply.streamed.parallel_origins import settle_progress
 from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.mapped_tables import describe_mapped
 from headwater.apply.table_sync.publisher_tables import SourceTable
@@ -297,7 +297,7 @@ class SyncWorker:
         self, connection: TargetConnection, facts: TargetFacts, table: SubscribedTable, origin: Origin
     ) -> None:
         """Apply what came since the copy, until the main worker can go on."""
-        reached = max(progress_of(connection, origin), table.lsn)
+        reached = max(settle_progress(connection, origin), table.lsn)
         self._states.set(self._oid, State.SYNCWAIT, reached)
         done = reached
         is_ahead = self._has_copied and self._request.wal is not None and self._states.choose(self._oid, reached)
