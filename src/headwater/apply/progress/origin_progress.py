@@ -1,8 +1,8 @@
-"""How far each origin of a target is, in a table: written in the transactions that apply what comes.
+"""The table of how far each origin of a target is, written in the transactions that apply what comes.
 
-The origin itself would say it, too. But from 16 on a server moves a session's origin also with a transaction that it
-rolls back, where that has an LSN to move it to: a worker that is killed between both would lose what it has not
-committed. So the table decides, and an origin that is further is set back.
+The origin itself would say it, too. But from 16 on a server moves it also with a transaction that it rolls back behind
+``pg_replication_origin_xact_setup``. A worker that is killed in between would lose what it has not committed. So the
+table decides, and an origin that is further is set back.
 
 A transaction that is prepared, or whose preparation ends, cannot write it. Before that a note says what is to happen:
 whether it has, is seen by whether the target has a prepared transaction of that name.
