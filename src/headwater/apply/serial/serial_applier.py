@@ -46,7 +46,7 @@ from headwater.apply.target.refusals import changed_meanwhile
 from headwater.apply.target.statements import guard
 from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
 from headwater.errors import DecodingError, TargetError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import lsn_text
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
 
 MOST_STATEMENTS = 2000
@@ -251,8 +251,8 @@ class SerialApplier(CheckedApplier):
         remote = self._required()
         if message.final_lsn != remote.finish_lsn:
             raise DecodingError(
-                f"incorrect commit LSN {Lsn(message.final_lsn)} in commit message "
-                f"(expected {Lsn(remote.finish_lsn or 0)})",
+                f"incorrect commit LSN {lsn_text(message.final_lsn, self._server)} in commit message "
+                f"(expected {lsn_text(remote.finish_lsn or 0, self._server)})",
                 lsn=message.final_lsn,
             )
         self.commit(message.end_lsn, message.time)
