@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.apply.progress.installation import SCHEMA
 from headwater.apply.progress.subscriptions import (
     State,
     SubscribedTable,
@@ -118,6 +119,8 @@ class DefinitionChanges:
         Args:
             change: it; finish_lsn: START of the commit record of its transaction.
         """
+        if _is_bookkeeping(change):
+            return False
         if change.kind in _SHARED:
             return self.mode == "apply" and self.is_main and self._is_wanted(change)
         if change.kind not in _OF_TABLES:
@@ -346,6 +349,14 @@ class DefinitionChanges:
         """Return the table of the subscription that a table's rows come with."""
         known = {table.oid for table in self.states.tables}
         return next((oid for oid in (local.oid, *local.line) if oid in known), None)
+
+
+def _is_bookkeeping(change: DefinitionChange) -> bool:
+    """Tell whether a change is about the source's own schema ``headwater``: each server has its own."""
+    if change.kind == "schema" and change.name == SCHEMA:
+        return True
+    name = change.table or change.was
+    return change.name.startswith(f"{SCHEMA}.") if name is None else name[0] == SCHEMA
 
 
 def _place(finish_lsn: int) -> str:
