@@ -136,8 +136,7 @@ def test_conflicts_are_resolved_once(tmp_path: Path, major: int, way: str, kills
                 rows_of(target, statement, OURS)
             with Writing(publisher.connect, transaction, pace=0.05) as writing:
                 for _ in range(kills):
-                    before = writing.done
-                    wait_until(lambda before=before: writing.done > before and has_session(target))
+                    goes_on(writing, target)
                     time.sleep(chance.random() * 0.7)
                     WAYS[way](target)
                     require_one_history(target)
@@ -146,6 +145,12 @@ def test_conflicts_are_resolved_once(tmp_path: Path, major: int, way: str, kills
             written = source_keys(publisher, "SELECT DISTINCT at FROM log")
             catch_up(target, written)
             assert len(written) > kills
+
+
+def goes_on(writing: Writing, target: EmbeddedPostgres) -> None:
+    """Wait until there is more to apply, and a session for it."""
+    before = writing.done
+    wait_until(lambda: writing.done > before and has_session(target))
 
 
 def catch_up(target: EmbeddedPostgres, written: list[int]) -> None:

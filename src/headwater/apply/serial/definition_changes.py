@@ -233,11 +233,14 @@ class DefinitionChanges:
         self.connection.drain()
         self.states.set(oid, state, lsn)
 
-    def passes_over(self, name: Name, finish_lsn: int) -> bool:
-        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
+    def passes_over(self, name: Name, finish_lsn: int) -> int | None:
+        """Return the table of the subscription whose rows' changes are not applied here; None if they are.
+
+        That is so whatever columns it has now.
+        """
         local = self._local(name)
         own = None if local is None else self._subscribed(local)
-        return own is not None and not self.applied.applies(own, finish_lsn)
+        return None if own is None or self.applied.applies(own, finish_lsn) else own
 
     def misfit(self, name: Name, finish_lsn: int, error: TargetError) -> TargetError:
         """Return the error that is raised where a table does not take the columns that come.

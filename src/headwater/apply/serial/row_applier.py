@@ -184,7 +184,7 @@ class RowApplier(TargetTransaction):
         mapped = self._used.get(oid)
         if mapped is None:
             sent = self._relations.sent(oid)
-            if sent is not None and sent.namespace == SCHEMA:
+            if (sent is not None and sent.namespace == SCHEMA) or self._is_passed_over(oid, remote):
                 return None
             if not self._relations.is_mapped(oid):
                 self.flush()
@@ -204,7 +204,20 @@ class RowApplier(TargetTransaction):
         sent = self._relations.sent(oid)
         if self._definitions is None or sent is None or remote.finish_lsn is None:
             return False
-        return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+        own = self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+        if own is not None:
+            self._passed_over[oid] = own
+        return own is not None
+
+    def _is_passed_over(self, oid: int, remote: RemoteTransaction) -> bool:
+        """Tell the same of a relation whose table did not fit before, without asking the target again."""
+        own = self._passed_over.get(oid)
+        if own is None or remote.finish_lsn is None:
+            return False
+        if self._tables.applies(own, remote.finish_lsn):
+            del self._passed_over[oid]
+            return False
+        return True
 
     def _misfit(self, oid: int, remote: RemoteTransaction, error: TargetError) -> TargetError:
         """Return what is raised where a relation cannot be mapped."""

@@ -322,6 +322,7 @@ class SerialApplier(CheckedApplier):
 
     def _relation(self, message: Relation) -> None:
         self._relations.announce(message.sent)
+        self._passed_over.pop(message.sent.oid, None)
         used = self._used.pop(message.sent.oid, None)
         if used is not None:  # The transaction has changed it: what comes has other columns.
             self._send(guard(used), about=self._about("RELATION", used))
@@ -353,6 +354,7 @@ class SerialApplier(CheckedApplier):
         self._definitions.run(change, finish_lsn)
         self._lose()
         self._relations.forget()
+        self._passed_over.clear()
 
     def _type(self, message: Type) -> None:
         """Pass over a type's name: columns are mapped by their names, values by the target's types."""
