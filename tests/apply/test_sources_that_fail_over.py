@@ -37,7 +37,7 @@ LEADS = (
 PROMOTED = ("SELECT pg_promote()", "ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
 OF_STANDBY = "sync_replication_slots = on\nhot_standby_feedback = on\nprimary_slot_name = 'standby'\n"
 SYNCED = f"SELECT synced AND NOT temporary FROM pg_replication_slots WHERE slot_name = '{OURS}'"
-CONFIRMED = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{OURS}'"
+ACTIVE = f"SELECT active FROM pg_replication_slots WHERE slot_name = '{OURS}'"
 ALL = ("SELECT * FROM log ORDER BY 1, 2, 3", "SELECT * FROM counter ORDER BY 1")
 
 
@@ -106,3 +106,31 @@ def catch_up(source: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
     run(source, "INSERT INTO log VALUES (0, 0, 0)")
     ((count,),) = rows_of(source, "SELECT count(*) FROM log")
     wait_until(lambda: rows_of(target, "SELECT count(*) FROM log", OURS) == [(count,)])
+
+
+@pytest.mark.parametrize("major", [17, 18])
+def test_both_servers_are_named(tmp_path: Path, major: int) -> None:
+    """The worker finds the promoted server by itself."""
+    with ExitStack() as stack:
+        source, target = stack.enter_context(server_of(major)), stack.enter_context(server_of(major))
+        run(target, f"CREATE DATABASE {OURS}")
+        run(source, *TABLES, *FILL, "CREATE PUBLICATION p FOR ALL TABLES", SLOT)
+        for statement in (*TABLES, *FILL):
+            rows_of(target, statement, OURS)
+        worker = Applying(place(source, SOURCE_DATABASE), place(target, OURS), tmp_path / "log")
+        stack.enter_context(worker)
+        with Writing(source.connect, lambda number: transaction(number, 0)):
+            standby = new_standby(stack, source, tmp_path / "backup")
+            hosts = f"host='{source.socket_directory},{standby.socket_directory}' target_session_attrs=read-write"
+            either = f"{hosts} port={source.port} user=postgres dbname={SOURCE_DATABASE}"
+            worker.stop()
+            worker.flags[worker.flags.index("--from") + 1] = either
+            worker.start()
+            wait_until(lambda: rows_of(source, ACTIVE) == [(True,)])
+            source.crash()
+        run(standby, *PROMOTED)
+        with Writing(standby.connect, lambda number: transaction(number, 1)):
+            wait_until(lambda: rows_of(target, "SELECT count(*) > 100 FROM log WHERE round = 1", OURS) == [(True,)])
+        catch_up(standby, target)
+        for query in ALL:
+            assert rows_of(target, query, OURS) == rows_of(standby, query)
