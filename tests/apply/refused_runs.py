@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apply.target_pairs import OURS, SOURCE, STOCK, Pair, short_lsns
+from apply.target_pairs import OURS, SOURCE, STOCK, Pair
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.worker import ApplyWorker
@@ -85,7 +85,7 @@ class RefusedRuns:
         ]
 
     def _log(self) -> str:
-        return short_lsns(self.pair.server.log_file.read_bytes()[self._begin :].decode(errors="replace"))
+        return self.pair.server.log_file.read_bytes()[self._begin :].decode(errors="replace")
 
 
 @contextmanager

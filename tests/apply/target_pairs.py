@@ -41,7 +41,6 @@ NAMES_TRANSACTION = 15
 
 _ENTRY = re.compile(r"^logical replication (?:apply )?worker\|(\w{5})\|(\w+):  (.*)$")
 _ABOUT = re.compile(r'processing remote data for replication origin "[^"]*"(.*)')
-_ZEROS = re.compile(r"(?<=\b[0-9A-F])/0+(?=[0-9A-F])")
 _COLUMN = re.compile(r'target relation "([^"]*)"(?: column "([^"]*)")?')
 
 
@@ -251,9 +250,4 @@ def _column(context: str) -> str | None:
 def _about(context: str, major: int) -> str:
     """Return what a context says of the change, without the origin's name."""
     match = _ABOUT.search(context) if major >= NAMES_TRANSACTION else None
-    return short_lsns(match[1]) if match else ""
-
-
-def short_lsns(text: str) -> str:
-    """Write LSNs as servers before 19 do."""
-    return _ZEROS.sub("/", text)
+    return match[1] if match else ""

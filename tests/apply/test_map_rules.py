@@ -131,6 +131,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "beside the key": ({"conditions": ["s.a: note = 'x'"]}, "is not part of the replica identity of table"),
     "volatile": ({"conditions": ["s.a: id > random()"]}, 'the function "random" in a condition is not supported'),
     "not computed": ({"conditions": ["s.whole: y ~ '[[:alpha:]]+(?=x)'"]}, "--where s.whole"),
+    "our schema": ({"renames": ["s.*=headwater.*"]}, 'table "s.a" would come to the schema "headwater"'),
     "shared and copied": ({"renames": ["s.a=s.b"]}, 'tables "s.a" and "s.b" both come to "s.b"'),
 }
 

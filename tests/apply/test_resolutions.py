@@ -275,11 +275,11 @@ def test_a_role_that_may_not_look() -> None:
             OURS, "INSERT INTO s.a VALUES (2, 7, 'own')", "CREATE ROLE applier LOGIN", "REVOKE ALL ON s.a FROM public"
         )
         functions = (
-            "pg_replication_origin_oid(text)",
-            "pg_replication_origin_create(text)",
-            "pg_replication_origin_session_setup(text)",
-            "pg_replication_origin_progress(text, boolean)",
-            "pg_replication_origin_xact_setup(pg_lsn, timestamptz)",
+            "pg_replication_origin_oid",
+            "pg_replication_origin_create",
+            "pg_replication_origin_session_setup",
+            "pg_replication_origin_progress",
+            "pg_replication_origin_xact_setup",
         )
         pair.run(
             OURS,

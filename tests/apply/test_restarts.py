@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from apply.differential import OURS, SOURCE_DATABASE, Applying, Differential, differential, rows_of, source_rows
+from apply.killed_servers import WALSENDERS, kill_session
 from serving.service import wait_until
 
 pytestmark = pytest.mark.server
@@ -154,11 +155,15 @@ def test_a_target_that_crashes(tmp_path: Path, restarts: int) -> None:
 
 @pytest.mark.parametrize("restarts", RESTARTS)
 def test_a_source_that_is_restarted(tmp_path: Path, restarts: int) -> None:
+    """It is stopped, killed, or its walsenders are, upon which it recovers by itself."""
     chance = random.Random(restarts)
     with differential(tmp_path, (16, 16), TABLES, is_apart=True) as pair:
         with Writing(pair.publisher.connect):
             for restart in range(restarts):
                 time.sleep(chance.random())
+                if restart % 4 == 0:
+                    kill_session(pair.publisher, WALSENDERS)
+                    continue
                 pair.publisher.stop() if restart % 2 else pair.publisher.crash()
                 pair.publisher.start()
         pair.catch_up(is_clean=False)

@@ -10,7 +10,8 @@ import pytest
 from apply.refused_runs import RefusedRuns, finish_lsn, refused_runs
 from apply.target_pairs import OURS, SOURCE, STOCK, Pair, pair_of
 from headwater.errors import UsageError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import Lsn, lsn_text
+from headwater.pg.version import VERSIONS
 
 TABLE = "CREATE TABLE s.t (id int PRIMARY KEY, n int)"
 TARGET = f"{TABLE}; INSERT INTO s.t VALUES (1000)"
@@ -119,7 +120,8 @@ def test_what_is_over(pair: Pair) -> None:
         assert runs.run_ours() is None
         error = runs.run_ours(skip_lsn=int(Lsn.parse("0/10")))
         assert error is not None
-        assert error.message.startswith("skip WAL location (LSN 0/10) must be greater than origin LSN ")
+        low = lsn_text(0x10, VERSIONS[pair.server.programs.major])
+        assert error.message.startswith(f"skip WAL location (LSN {low}) must be greater than origin LSN ")
         assert runs.run_ours(enables=True, skip_lsn=int(Lsn.parse("F/AA"))) is None
         assert runs.run_ours(skip_lsn=0) is None
         _is_over(runs)

@@ -45,7 +45,7 @@ from headwater.apply.target.relation_map import RelationMap
 from headwater.apply.target.relations import MappedRelation
 from headwater.apply.target.session import open_target
 from headwater.errors import TargetError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import lsn_text
 from headwater.remote_slots.slot_connection import open_slot as open_server_slot
 from headwater.remote_slots.slot_connection import start_slot
 from headwater.remote_slots.slot_feed import SlotFeed
@@ -107,7 +107,7 @@ def dry_run(request: ApplyRequest, report: Report) -> Findings:
         relations = RelationMap(connection, facts, run_as_owner=request.runs_as_owner(facts.major))
         connection.rows("BEGIN")
         ahead = read_applied(connection, request.subscription, reached)
-        skipping = Skipping(request.subscription, skipped, report, ahead)
+        skipping = Skipping(request.subscription, skipped, report, ahead, relations.server)
         run = _DryRun(_TrialApplier(connection, relations, left_out, skipping), request, report)
         return run.follow(feed, end)
 
@@ -195,7 +195,7 @@ class _TrialApplier(SerialApplier):
     def place(self) -> str:
         """Words for the transaction that is being tried."""
         remote = self._required()
-        return f" in transaction {remote.xid}, finished at {Lsn(remote.finish_lsn or 0)}"
+        return f" in transaction {remote.xid}, finished at {lsn_text(remote.finish_lsn or 0, self._server)}"
 
     def key_of(self, message: Message) -> str:
         """Write the key of the row that a change is about, as servers do: ``(a, b)=(1, x)``."""

@@ -246,7 +246,7 @@ class ApplyWorker:
             applier = self._applier(stack, connection, facts, origin, positions, AllTables(), "off")
             return self._loop(feed, applier, positions)
         self._copies.begin(connection, subscription, log_stream.start)
-        self._copy_first(connection, log_stream.start)
+        self._copy_first(connection, log_stream.start, log_stream.definitions_at)
         is_two_phase(connection, subscription, request)
         if follows_ddl:
             self._definitions = self._changes_of(connection, subscription)
@@ -262,9 +262,12 @@ class ApplyWorker:
             is_of_server=self._request.wal is None,
         )
 
-    def _copy_first(self, connection: TargetConnection, start: int) -> None:
-        """Let tables be copied before the stream, which begins at an LSN, is applied."""
-        while not self._is_ending and self._copies.holds_stream(start):
+    def _copy_first(self, connection: TargetConnection, start: int, definitions_at: int) -> None:
+        """Let tables be copied before the stream is applied, which begins at an LSN.
+
+        One that was to be copied behind where its definition can be had waits for the stream to come there.
+        """
+        while not self._is_ending and self._copies.holds_stream(definitions_at):
             self._copies.tend(connection, start)
             time.sleep(WAIT_SECONDS)
         self._copies.tend(connection, start)

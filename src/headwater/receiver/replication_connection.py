@@ -49,7 +49,8 @@ class ReplicationConnection:
 
     Args:
         conninfo: libpq's connection string or URI; its own database does not matter.
-        database: that logical slots, and SQL, are of; None for physical replication.
+        database: that logical slots, and SQL, are of; empty for what the connection string's service says; None for
+            physical replication.
 
     Attributes:
         has_ended: the server has ended the stream that was started last, by an error or as its timeline was left.
@@ -423,7 +424,9 @@ def _for_replication(psycopg: ModuleType, conninfo: str, database: str | None) -
     except psycopg.Error as error:
         raise UsageError(f"invalid connection string: {_one_line(str(error).encode())}") from None
     mode = {"replication": "true", "dbname": "replication"}
-    own |= mode if database is None else {"replication": "database", "dbname": database}
+    if database is not None:
+        mode = {"replication": "database"} | ({"dbname": database} if database else {})
+    own |= mode
     own.setdefault("fallback_application_name", APPLICATION)
     return make_conninfo("", **own).encode()
 

@@ -80,6 +80,9 @@ class SlotFacts:
 def conninfo_of(address: SlotAddress) -> tuple[str, str]:
     """Return libpq's connection string, with the settings that values are printed under, and the database's name.
 
+    Returns:
+        the string; the name, empty where libpq takes it from the service file.
+
     Raises:
         UsageError: the address is malformed, or names no database.
     """
@@ -92,12 +95,12 @@ def conninfo_of(address: SlotAddress) -> tuple[str, str]:
         # What libpq says of it may have a part of a password.
         raise UsageError("the server's address is malformed", hint="expected postgresql://HOST/DATABASE?...") from None
     database = own.get("dbname") or os.environ.get("PGDATABASE")
-    if not database:
+    if not database and not (own.get("service") or os.environ.get("PGSERVICE")):
         raise UsageError("the server's address names no database", hint="expected postgresql://HOST/DATABASE?...")
     if address.application:
         own.setdefault("fallback_application_name", address.application)
     options = f"{own.get('options') or ''} {_SETTINGS} -c search_path={address.search_path}".strip()
-    return make_conninfo("", **{**own, "options": options, "client_encoding": "UTF8"}), str(database)
+    return make_conninfo("", **{**own, "options": options, "client_encoding": "UTF8"}), str(database or "")
 
 
 def open_slot(address: SlotAddress) -> tuple[ReplicationConnection, SlotFacts]:

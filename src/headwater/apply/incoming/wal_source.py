@@ -56,6 +56,7 @@ class WalFeed:
 
     Attributes:
         start: LSN before whose commit records no transaction comes.
+        definitions_at: LSN up to which the slot's file has followed the definitions of objects, at most that.
         heard: nothing, as there is no server.
 
     Raises:
@@ -137,6 +138,8 @@ class WalFeed:
         slot = opened.slot
         self._kept = kept_in_slot(slot)
         self._position = self.start = max(self.start, slot.confirmed_lsn)
+        state = slot.state if self._slot.request.with_definitions else None
+        self.definitions_at = self.start if state is None else min(self.start, state.lsn)
         # Nothing comes before: who waits for no more than that has it.
         self._put(b"", self.start)
         own = self._slot.request

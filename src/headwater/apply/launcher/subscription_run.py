@@ -20,6 +20,7 @@ from headwater.apply.refused.run_control import disabled
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.worker import WAIT_SECONDS, ApplyWorker, Log, Say
 from headwater.errors import HeadwaterError, ServerError, UsageError
+from headwater.pg.version import VERSIONS
 
 LOOK_SECONDS = 1.0
 """How often the target is asked."""
@@ -100,12 +101,13 @@ class SubscriptionRun:
             connection.ends = lambda: self._is_ending
             self._standing = read_standing(connection, self.name)
             state = read_run_state(connection, self.name)
+            server = VERSIONS[connection.major]
         self._has_stood = self._standing.is_there
         self._is_restarting = False
         may_enable = is_first and self._request.refusals.enables
         if not self._standing.is_enabled and not may_enable:
             self._end = End.DISABLED
-            self.refusal = disabled(self.name, state) if is_first else None
+            self.refusal = disabled(self.name, state, server) if is_first else None
             why = "the subscription was disabled during startup" if is_first else "the subscription was disabled"
             self._say(f'logical replication worker for subscription "{self.name}" will not start because {why}')
             return

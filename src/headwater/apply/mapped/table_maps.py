@@ -16,6 +16,7 @@ from headwater.apply.incoming.messages import BINARY, NULL, TEXT, SentTuple
 from headwater.apply.mapped.masks import Masking, masking
 from headwater.apply.mapped.row_filters import RowFilter, row_filter
 from headwater.apply.mapped.source_facts import SourceFacts
+from headwater.apply.progress.installation import SCHEMA
 from headwater.errors import DecodingError, TargetError, UsageError
 from headwater.remote_slots.announced_relations import SentColumn, SentRelation
 
@@ -90,6 +91,8 @@ def map_table(rules: MapRules, sent: SentRelation, facts: SourceFacts) -> TableM
     if rules.leaves_out(name):
         return TableMap(sent, sent, is_left_out=True)
     own, target = rules.of(name), rules.target(name)
+    if target.namespace == SCHEMA != name.namespace:
+        raise UsageError(f'table "{name}" would come to the schema "{SCHEMA}", which is for the target\'s own tables')
     _check_columns(own, sent, facts)
     places = [at for at, column in enumerate(sent.columns) if column.name not in own.excluded]
     columns = tuple(_column(sent.columns[at], own) for at in places)

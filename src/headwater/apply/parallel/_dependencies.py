@@ -134,6 +134,16 @@ def read_tokens(
 
 
 @borrowing_kernel
+def _place(seen: Int64s, token: Int) -> Int:
+    """Return where a token is in a table of 2 ** m, or where it belongs."""
+    mask = np.int64(len(seen) - 1)
+    place = (token >> np.int64(1)) & mask
+    while seen[place] != 0 and seen[place] != token:
+        place = (place + 1) & mask
+    return place
+
+
+@borrowing_kernel
 def touch(tokens: Int64s, units: Int64s, table: tuple[Int64s, Int64s, Int64s], last: Int64s) -> None:
     """Note which unit changes each row, and tell which one did before.
 
@@ -145,15 +155,12 @@ def touch(tokens: Int64s, units: Int64s, table: tuple[Int64s, Int64s, Int64s], l
         last: int64[k] gets the unit before the change's own that changed the row last, -1 for none.
     """
     seen, own, before = table
-    mask = np.int64(len(seen) - 1)
     for number in range(len(tokens)):
         last[number] = -1
         token = tokens[number]
         if token == 0:
             continue
-        place = (token >> np.int64(1)) & mask
-        while seen[place] != 0 and seen[place] != token:
-            place = (place + 1) & mask
+        place = _place(seen, token)
         if seen[place] == 0:
             seen[place], own[place], before[place] = token, units[number], -1
         elif own[place] != units[number]:
@@ -179,16 +186,13 @@ def unite(tokens: Int64s, transactions: Int64s, table: tuple[Int64s, Int64s], pa
         parents: int64[t] gets the first transaction of those that each one depends on, or that depend on it.
     """
     seen, first = table
-    mask = np.int64(len(seen) - 1)
     for transaction in range(len(parents)):
         parents[transaction] = transaction
     for number in range(len(tokens)):
         token = tokens[number]
         if token == 0:
             continue
-        place = (token >> np.int64(1)) & mask
-        while seen[place] != 0 and seen[place] != token:
-            place = (place + 1) & mask
+        place = _place(seen, token)
         if seen[place] == 0:
             seen[place], first[place] = token, transactions[number]
             continue

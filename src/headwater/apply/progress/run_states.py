@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
 from headwater.errors import ServerError, TargetError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import Lsn, lsn_text
+from headwater.pg.version import VERSIONS
 
 TABLES = (
     """
@@ -162,7 +163,8 @@ def set_skip(connection: TargetConnection, name: str, lsn: int, reached: int) ->
         TargetError: the transaction is applied already (22023).
     """
     if lsn and lsn < reached:
-        text = f"skip WAL location (LSN {Lsn(lsn)}) must be greater than origin LSN {Lsn(reached)}"
+        printed = [lsn_text(place, VERSIONS[connection.major]) for place in (lsn, reached)]
+        text = f"skip WAL location (LSN {printed[0]}) must be greater than origin LSN {printed[1]}"
         raise TargetError(text, sqlstate="22023")
     connection.rows(_SKIP, (name, str(Lsn(lsn)) if lsn else None))
 

@@ -15,7 +15,8 @@ from headwater.apply.refused.skipping import Skipping
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
 from headwater.errors import ConnectionLostError, ServerError, UsageError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import lsn_text
+from headwater.pg.version import VERSIONS, Version
 
 Say = Callable[[str], None]
 
@@ -44,7 +45,7 @@ class RunControl:
             enable(connection, name)
             self._say(f'subscription "{name}" has been enabled')
         elif not state.is_enabled:
-            raise disabled(name, state)
+            raise disabled(name, state, VERSIONS[connection.major])
 
     def skipping(self, connection: TargetConnection, reached: int) -> Skipping:
         """Return what is to be skipped; what is asked for is set once a run.
@@ -63,7 +64,7 @@ class RunControl:
         self._has_begun = True
         tidy_applied(connection, name, reached)
         ahead = read_applied(connection, name, reached)
-        return Skipping(name, read_run_state(connection, name).skip_lsn, self._say, ahead)
+        return Skipping(name, read_run_state(connection, name).skip_lsn, self._say, ahead, VERSIONS[connection.major])
 
     def failed(self, error: ServerError) -> None:
         """Disable the subscription, if it was asked for, unless a connection is lost, which tells nothing of it.
@@ -81,20 +82,24 @@ class RunControl:
         self._say(f'subscription "{request.subscription}" has been disabled because of an error')
 
 
-def disabled(name: str, state: RunState) -> UsageError:
-    """Return the error that a subscription is disabled, with what has disabled it, and what to do."""
-    return UsageError(_disabled(name, state.failure), hint=_hint(state.failure))
+def disabled(name: str, state: RunState, server: Version) -> UsageError:
+    """Return the error that a subscription is disabled, with what has disabled it, and what to do.
 
-
-def _disabled(name: str, failure: Failure | None) -> str:
+    Args:
+        name: the subscription's; state: its fate; server: the target's version, in whose words LSNs are printed.
+    """
+    failure = state.failure
     if failure is None:
-        return f'subscription "{name}" is disabled'
-    place = (
-        "" if failure.finish_lsn is None else f" in transaction {failure.xid}, finished at {Lsn(failure.finish_lsn)}"
-    )
+        return UsageError(f'subscription "{name}" is disabled', hint=_hint(None))
+    lsn = None if failure.finish_lsn is None else lsn_text(failure.finish_lsn, server)
+    return UsageError(_disabled(name, failure, lsn), hint=_hint(lsn))
+
+
+def _disabled(name: str, failure: Failure, lsn: str | None) -> str:
+    place = "" if lsn is None else f" in transaction {failure.xid}, finished at {lsn}"
     return f'subscription "{name}" is disabled since {failure.at} because of an error{place}: {failure.message}'
 
 
-def _hint(failure: Failure | None) -> str:
-    skip = "" if failure is None or failure.finish_lsn is None else f", --skip-lsn {Lsn(failure.finish_lsn)} skips it"
+def _hint(lsn: str | None) -> str:
+    skip = "" if lsn is None else f", --skip-lsn {lsn} skips it"
     return f"--enable goes on once the cause is mended{skip}"

@@ -18,9 +18,11 @@ from collections.abc import Callable
 
 from headwater.apply.progress.run_states import clear_skip
 from headwater.apply.target.connection import Bound, Outcome
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import lsn_text
+from headwater.pg.version import VERSIONS, Version
 
 Say = Callable[[str], None]
+OLDEST = VERSIONS[min(VERSIONS)]
 
 
 class Skipping:
@@ -30,12 +32,19 @@ class Skipping:
         subscription: its name; lsn: the transaction's finish LSN, 0 for none.
         say: is told of the beginning and the end, in the server's words.
         ahead: finish LSNs of transactions that are applied already.
+        server: the target's version, in whose words LSNs are printed.
     """
 
     def __init__(
-        self, subscription: str, lsn: int, say: Say = lambda _: None, ahead: frozenset[int] = frozenset()
+        self,
+        subscription: str,
+        lsn: int,
+        say: Say = lambda _: None,
+        ahead: frozenset[int] = frozenset(),
+        server: Version = OLDEST,
     ) -> None:
         self._subscription, self._lsn, self._say, self._ahead = subscription, lsn, say, ahead
+        self._server = server
         self._is_ahead = self.is_skipping = False
 
     @property
@@ -51,12 +60,12 @@ class Skipping:
             self.is_skipping = self.is_skipping or self._is_ahead
         if self._lsn == finish_lsn and not self.is_skipping:
             self.is_skipping = True
-            self._say(f"logical replication starts skipping transaction at LSN {Lsn(finish_lsn)}")
+            self._say(f"logical replication starts skipping transaction at LSN {self._print(finish_lsn)}")
 
     def completes(self) -> bool:
         """Note that the transaction that began last ends; tell whether its changes were skipped."""
         if self.is_skipping and not self._is_ahead:
-            self._say(f"logical replication completed skipping transaction at LSN {Lsn(self._lsn)}")
+            self._say(f"logical replication completed skipping transaction at LSN {self._print(self._lsn)}")
         was_skipping, self.is_skipping = self.is_skipping, False
         return was_skipping
 
@@ -75,8 +84,11 @@ class Skipping:
             if outcome.count and lsn != finish_lsn:
                 self._say(
                     f'skip-LSN of subscription "{self._subscription}" cleared\n'
-                    f"DETAIL:  Remote transaction's finish WAL location (LSN) {Lsn(finish_lsn)} "
-                    f"did not match skip-LSN {Lsn(lsn)}."
+                    f"DETAIL:  Remote transaction's finish WAL location (LSN) {self._print(finish_lsn)} "
+                    f"did not match skip-LSN {self._print(lsn)}."
                 )
 
         return clear_skip(self._subscription, lsn), cleared
+
+    def _print(self, lsn: int) -> str:
+        return lsn_text(lsn, self._server)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.apply.progress.installation import SCHEMA
 from headwater.apply.progress.subscriptions import (
     State,
     SubscribedTable,
@@ -118,6 +119,8 @@ class DefinitionChanges:
         Args:
             change: it; finish_lsn: START of the commit record of its transaction.
         """
+        if _is_bookkeeping(change):
+            return False
         if change.kind in _SHARED:
             return self.mode == "apply" and self.is_main and self._is_wanted(change)
         if change.kind not in _OF_TABLES:
@@ -230,11 +233,14 @@ class DefinitionChanges:
         self.connection.drain()
         self.states.set(oid, state, lsn)
 
-    def passes_over(self, name: Name, finish_lsn: int) -> bool:
-        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
+    def passes_over(self, name: Name, finish_lsn: int) -> int | None:
+        """Return the table of the subscription whose rows' changes are not applied here; None if they are.
+
+        That is so whatever columns it has now.
+        """
         local = self._local(name)
         own = None if local is None else self._subscribed(local)
-        return own is not None and not self.applied.applies(own, finish_lsn)
+        return None if own is None or self.applied.applies(own, finish_lsn) else own
 
     def misfit(self, name: Name, finish_lsn: int, error: TargetError) -> TargetError:
         """Return the error that is raised where a table does not take the columns that come.
@@ -346,6 +352,14 @@ class DefinitionChanges:
         """Return the table of the subscription that a table's rows come with."""
         known = {table.oid for table in self.states.tables}
         return next((oid for oid in (local.oid, *local.line) if oid in known), None)
+
+
+def _is_bookkeeping(change: DefinitionChange) -> bool:
+    """Tell whether a change is about the source's own schema ``headwater``: each server has its own."""
+    if change.kind == "schema" and change.name == SCHEMA:
+        return True
+    name = change.table or change.was
+    return change.name.startswith(f"{SCHEMA}.") if name is None else name[0] == SCHEMA
 
 
 def _place(finish_lsn: int) -> str:

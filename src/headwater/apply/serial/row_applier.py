@@ -174,12 +174,18 @@ class RowApplier(TargetTransaction):
         self._send(truncate([table for _, table in tables], restart_seqs), about=self._about("TRUNCATE"))
 
     def _opened(self, oid: int, kind: str) -> MappedRelation | None:
-        """Return a relation's table, in a transaction; None if its changes are not applied, as it is being copied."""
+        """Return a relation's table, in a transaction; None if its changes are not applied.
+
+        It is being copied, or it is one of the source's own schema ``headwater``, as each server has its own.
+        """
         remote = self._required()
         if self._skipping.is_skipping:
             return None
         mapped = self._used.get(oid)
         if mapped is None:
+            sent = self._relations.sent(oid)
+            if (sent is not None and sent.namespace == SCHEMA) or self._is_passed_over(oid, remote):
+                return None
             if not self._relations.is_mapped(oid):
                 self.flush()
             try:
@@ -194,16 +200,24 @@ class RowApplier(TargetTransaction):
         return mapped
 
     def _passes_over(self, oid: int, remote: RemoteTransaction) -> bool:
-        """Tell whether another worker has yet to change a table before it fits what comes here.
-
-        Or it is a table of the source's own schema ``headwater``, which this target need not have.
-        """
+        """Tell whether another worker has yet to change a table before it fits what comes here."""
         sent = self._relations.sent(oid)
-        if sent is not None and sent.namespace == SCHEMA:
-            return True
         if self._definitions is None or sent is None or remote.finish_lsn is None:
             return False
-        return self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+        own = self._definitions.passes_over((sent.namespace, sent.name), remote.finish_lsn)
+        if own is not None:
+            self._passed_over[oid] = own
+        return own is not None
+
+    def _is_passed_over(self, oid: int, remote: RemoteTransaction) -> bool:
+        """Tell the same of a relation whose table did not fit before, without asking the target again."""
+        own = self._passed_over.get(oid)
+        if own is None or remote.finish_lsn is None:
+            return False
+        if self._tables.applies(own, remote.finish_lsn):
+            del self._passed_over[oid]
+            return False
+        return True
 
     def _misfit(self, oid: int, remote: RemoteTransaction, error: TargetError) -> TargetError:
         """Return what is raised where a relation cannot be mapped."""

@@ -47,7 +47,7 @@ from headwater.apply.target.refusals import changed_meanwhile
 from headwater.apply.target.statements import guard
 from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
 from headwater.errors import DecodingError, TargetError
-from headwater.pg.lsn import Lsn
+from headwater.pg.lsn import lsn_text
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
 
 MOST_STATEMENTS = 2000
@@ -252,8 +252,8 @@ class SerialApplier(CheckedApplier):
         remote = self._required()
         if message.final_lsn != remote.finish_lsn:
             raise DecodingError(
-                f"incorrect commit LSN {Lsn(message.final_lsn)} in commit message "
-                f"(expected {Lsn(remote.finish_lsn or 0)})",
+                f"incorrect commit LSN {lsn_text(message.final_lsn, self._server)} in commit message "
+                f"(expected {lsn_text(remote.finish_lsn or 0, self._server)})",
                 lsn=message.final_lsn,
             )
         self.commit(message.end_lsn, message.time)
@@ -330,6 +330,7 @@ class SerialApplier(CheckedApplier):
 
     def _relation(self, message: Relation) -> None:
         self._relations.announce(message.sent)
+        self._passed_over.pop(message.sent.oid, None)
         used = self._used.pop(message.sent.oid, None)
         if used is not None:  # The transaction has changed it: what comes has other columns.
             self._send(guard(used), about=self._about("RELATION", used))
@@ -361,6 +362,7 @@ class SerialApplier(CheckedApplier):
         self._definitions.run(change, finish_lsn)
         self._lose()
         self._relations.forget()
+        self._passed_over.clear()
 
     def _type(self, message: Type) -> None:
         """Pass over a type's name: columns are mapped by their names, values by the target's types."""

@@ -48,8 +48,8 @@ class Definitions(Protocol):
     def run(self, change: DefinitionChange, finish_lsn: int) -> None:
         """Do it, in the transaction that the connection is in."""
 
-    def passes_over(self, name: tuple[str, str], finish_lsn: int) -> bool:
-        """Tell whether changes of a table's rows are not applied here, whatever columns it has now."""
+    def passes_over(self, name: tuple[str, str], finish_lsn: int) -> int | None:
+        """Return the table of the subscription whose rows' changes are not applied here; None if they are."""
 
     def misfit(self, name: tuple[str, str], finish_lsn: int, error: TargetError) -> TargetError:
         """Return the error that is raised where a table does not take the columns that come."""
@@ -94,6 +94,7 @@ class TargetTransaction(ABC):
         self._remote: RemoteTransaction | None = None
         self._is_open = False
         self._used: dict[int, MappedRelation] = {}
+        self._passed_over: dict[int, int] = {}
         self._role: str | None = None
         self._refused: SentChange | None = None
         self._statements = 0

@@ -147,7 +147,7 @@ class SyncPool:
         transactions that come at PREPARE it has to, as such a table would have to catch up otherwise.
 
         Args:
-            start: LSN at which the stream begins.
+            start: LSN at which the stream begins; one before that, if copies cannot begin behind it yet.
         """
         is_open = any(table.state not in _DONE and table.lsn <= start for table in self.states.tables)
         has_to = self._subscription is not None and self._subscription.two_phase != "d"

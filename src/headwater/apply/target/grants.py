@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 FUNCTIONS = (
-    "pg_replication_origin_oid(text)",
-    "pg_replication_origin_create(text)",
-    "pg_replication_origin_drop(text)",
-    "pg_replication_origin_session_setup(text)",
-    "pg_replication_origin_session_reset()",
-    "pg_replication_origin_progress(text, boolean)",
-    "pg_replication_origin_advance(text, pg_lsn)",
-    "pg_replication_origin_xact_setup(pg_lsn, timestamptz)",
+    "pg_replication_origin_oid",
+    "pg_replication_origin_create",
+    "pg_replication_origin_drop",
+    "pg_replication_origin_session_setup",
+    "pg_replication_origin_session_reset",
+    "pg_replication_origin_progress",
+    "pg_replication_origin_advance",
+    "pg_replication_origin_xact_setup",
 )
-"""What the role has to be allowed to execute, unless it is a superuser."""
+"""What the role has to be allowed to execute, unless it is a superuser; without arguments, which differ by major."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from headwater.apply.incoming.messages import SentTuple
 from headwater.apply.target.connection import Bound, Statement, TargetConnection
-from headwater.apply.target.grants import FUNCTIONS
 from headwater.apply.target.lengths import TOO_LONG
 from headwater.apply.target.relation_map import DIVISION_BY_ZERO, MappingChangedError, RelationMap
 from headwater.apply.target.relations import MappedRelation
@@ -126,8 +125,7 @@ def name_grant(error: TargetError) -> None:
     """Give the error of a function that the role may not call a hint that names the grant."""
     match = _NO_RIGHT.fullmatch(error.message)
     if match and error.hint is None:
-        signature = next(name for name in FUNCTIONS if name.startswith(f"{match[1]}("))
-        error.hint = f"GRANT EXECUTE ON FUNCTION {signature} to the role"
+        error.hint = f"GRANT EXECUTE ON FUNCTION {match[1]} to the role"
 
 
 def changed_meanwhile(connection: TargetConnection, relations: RelationMap, error: TargetError) -> TargetError:

@@ -1,0 +1,92 @@
+"""A publisher and a target, each a server of its own, that are killed while one subscription is applied."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from threading import Event, Thread
+from typing import Any
+
+import psycopg
+
+from apply.differential import SOURCE_DATABASE, rows_of
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from serving.service import wait_until
+
+SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'headwater %' AND pid <> pg_backend_pid()"
+WALSENDERS = "SELECT active_pid FROM pg_replication_slots WHERE active"
+
+
+def crash(server: EmbeddedPostgres) -> None:
+    """Kill a whole server, and start it again: what was not on disk is lost."""
+    server.crash()
+    server.start()
+
+
+def kill_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
+    """Kill the processes of sessions with SIGKILL, upon which the server ends all others and recovers by itself."""
+    for (pid,) in rows_of(server, query):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: answers(server))
+
+
+def end_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
+    """End sessions, as an administrator does."""
+    for (pid,) in rows_of(server, query):
+        rows_of(server, f"SELECT pg_terminate_backend({pid})")
+
+
+def answers(server: EmbeddedPostgres) -> bool:
+    """Tell whether a server takes sessions, and has ended those of before its recovery."""
+    try:
+        rows_of(server, "SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+class Writing:
+    """Transactions that go on in a thread, one after the other; a context manager that ends them.
+
+    Args:
+        connect: opens a session; transaction: returns the statements of a number; pace: seconds between two.
+
+    Attributes:
+        done: number of the last one that was committed.
+    """
+
+    def __init__(
+        self, connect: Callable[[], psycopg.Connection[Any]], transaction: Callable[[int], str], pace: float = 0.005
+    ) -> None:
+        self._connect, self._transaction, self._pace = connect, transaction, pace
+        self._ends, self.done = Event(), 0
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Writing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        numbers = count(1)
+        while not self._ends.is_set():
+            # A number whose commit was cut off may be there or not: it is not used again.
+            with suppress(psycopg.OperationalError), self._connect() as session:
+                for number in numbers:
+                    session.execute(self._transaction(number).encode())
+                    self.done = number
+                    if self._ends.wait(self._pace):
+                        break
+            self._ends.wait(0.05)
+
+
+def source_keys(server: EmbeddedPostgres, query: str, database: str = SOURCE_DATABASE) -> list[Any]:
+    """Return the first column of a query, sorted."""
+    return sorted(row[0] for row in rows_of(server, query, database))
