@@ -62,6 +62,10 @@ class Serving:
 
     def start(self) -> None:
         """Start the service, on the port that it had before, and wait until it listens."""
+        assert self.starts(), self.log.read_text()
+
+    def starts(self) -> bool:
+        """Start the service, and wait until it listens; tell whether it does, or has ended before that."""
         words = [*self.program, "serve", "--listen", f"127.0.0.1:{self.port}", *self._flags]
         reads, writes = os.pipe()
         try:
@@ -71,8 +75,8 @@ class Serving:
             os.close(writes)
         self._output = os.fdopen(reads)
         line = self._output.readline()
-        assert line, self.log.read_text()
-        self.port = int(line.rpartition(":")[2])
+        self.port = int(line.rpartition(":")[2]) if line else self.port
+        return bool(line)
 
     @property
     def pid(self) -> int:
@@ -84,9 +88,9 @@ class Serving:
         self._process.send_signal(number)
         return self.wait()
 
-    def wait(self) -> int:
-        """Wait until the service ends; return its exit status."""
-        status = self._process.wait(END_SECONDS)
+    def wait(self, seconds: float = END_SECONDS) -> int:
+        """Wait until the service ends, for so many seconds at most; return its exit status."""
+        status = self._process.wait(seconds)
         self._output.close()
         return status
 
@@ -163,12 +167,12 @@ class Streaming:
         return self._process.returncode
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds, which another process makes true."""
+def wait_until(holds: Callable[[], bool], seconds: float = END_SECONDS) -> None:
+    """Wait until something holds, which another process makes true, for so many seconds at most."""
     begin = time.monotonic()
     while not holds():
         waited = time.monotonic() - begin
-        assert waited < END_SECONDS
+        assert waited < seconds
         time.sleep(min(max(POLL_SECONDS, waited * POLLED_SHARE), LONGEST_POLL_SECONDS))
 
 

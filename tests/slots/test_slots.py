@@ -116,6 +116,21 @@ def test_a_slot_keeps_what_it_is_made_with_for_later(command: Command, server_ru
         assert (shown["two_phase"], shown["failover"]) == (noted, noted)
 
 
+def test_what_a_killed_process_has_left_of_a_slot_is_in_nobodys_way(
+    command: Command, server_run: ServerRun, tmp_path: Path
+) -> None:
+    left, other = tmp_path / "left", tmp_path / "other"
+    for place, names in ((left, ("lock", "slot.part")), (other, ("lock", "letter"))):
+        place.mkdir()
+        for name in names:
+            (place / name).touch()
+    create_slot(command, left, server_run)
+    assert done(command, "decode", "--slot", left, "--with-lsn", "-q") == server_run.lines
+    again = ("slot", "create", other, "--wal", server_run.wal, "--catalog", server_run.backup, "--database", "postgres")
+    assert 'replication slot "other" already exists' in refused(command, *again)
+    assert sorted(path.name for path in other.iterdir()) == ["letter", "lock"]
+
+
 def test_what_is_refused(command: Command, server_run: ServerRun, tmp_path: Path) -> None:
     create_slot(command, tmp_path / "one", server_run)
     again = ("slot", "create", tmp_path / "one", "--wal", server_run.wal, "--catalog", server_run.backup)

@@ -29,6 +29,7 @@ from headwater.wal.records.growing_directory import end_of_log
 from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 from headwater.wal.segments.segment_files import segment_name
+from packaged_servers import is_packaged
 from serving.service import wait_until
 from slots.conftest import Command, done
 from sources.archives import ARCHIVES
@@ -36,6 +37,7 @@ from sources.archives import ARCHIVES
 pytestmark = pytest.mark.server
 
 MIB = 1 << 20
+OTHERS = [pytest.param(major, marks=pytest.mark.slow) for major in (15, 17, 19) if is_packaged(major)]
 FILL = "SELECT pg_logical_emit_message(false, 'x', repeat('a', 700000)) FROM generate_series(1, 4)"
 
 
@@ -121,7 +123,7 @@ def check_received(server: EmbeddedPostgres, directory: Path, end: int) -> None:
         assert files[name][:upto] == (server.wal_directory / name[:24]).read_bytes()[:upto], name
 
 
-@pytest.mark.parametrize("major", [16, 18])
+@pytest.mark.parametrize("major", [16, 18, *OTHERS])
 def test_the_files_are_those_of_pg_receivewal(tmp_path: Path, major: int) -> None:
     program = find_client("pg_receivewal", major)
     assert program is not None
@@ -145,7 +147,7 @@ def test_the_files_are_those_of_pg_receivewal(tmp_path: Path, major: int) -> Non
         assert Lsn.parse(value(server, "SELECT restart_lsn FROM pg_replication_slots WHERE slot_name = 'ours'")) >= end
 
 
-@pytest.mark.parametrize("major", [14, 18])
+@pytest.mark.parametrize("major", [14, 18, *OTHERS])
 def test_a_slot_is_made_and_keeps_what_is_not_synced(tmp_path: Path, major: int) -> None:
     with small_server(major, wal_keep_size="0") as server:
         receive(server, tmp_path / "wal", lsn_of(server), slot="s", creates_slot=True, is_synchronous=True)
@@ -231,7 +233,25 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
         assert "trying again in 1 s" in receiving.lost[0]
 
 
-@pytest.mark.parametrize("major", [16, 18])
+def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    """By a run that has WAL already, such as a service that is started again while the server is down."""
+    with small_server(16) as server:
+        receive(server, tmp_path / "wal", lsn_of(server) + 1, slot="s", creates_slot=True)
+        server.stop()
+        with (
+            pytest.raises(ConnectionLostError),
+            Receiving(server, tmp_path / "empty", waits_for_server=True) as receiving,
+        ):
+            receiving.wait_for(0)
+        with Receiving(server, tmp_path / "wal", waits_for_server=True, slot="s") as receiving:
+            receiving.wait_for_loss()
+            server.start()
+            run(server, FILL, "SELECT pg_switch_wal()")
+            receiving.wait_for(lsn_of(server) // MIB * MIB)
+        assert "could not connect to the server" in receiving.lost[0]
+
+
+@pytest.mark.parametrize("major", [16, 18, *OTHERS])
 def test_a_promotion_is_followed(tmp_path: Path, major: int) -> None:
     """From the standby itself; the segment in which the timeline was left stays partial, the next begins with it."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -259,7 +279,7 @@ def pg_receivewal(server: EmbeddedPostgres, directory: Path, *words: str) -> Ite
     try:
         yield
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # that of 15 knows no other one
         assert process.wait() == 0
 
 

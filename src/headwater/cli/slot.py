@@ -97,11 +97,10 @@ def create_command(flags: CreateFlags) -> None:
     """Make a slot in a new directory PATH; print where it begins."""
     from headwater.pipeline.slot_moves import begin, begin_at, slot_at, without_output
     from headwater.plugins.table_patterns import TablePatterns
-    from headwater.slots.slot_directory import create_slot
+    from headwater.slots.slot_directory import check_is_free, create_slot
 
     path, source = flags.path, flags.source
-    if path.exists():
-        raise SlotError(f'replication slot "{path.name}" already exists', file=str(path))
+    check_is_free(path)
     options = flags.session.plugin_options
     request = source.request(
         flags.session.all_settings(source.server_version),

@@ -66,6 +66,7 @@ class ReceiveRequest:
         status_seconds: the server is told at least as often how far all is.
         timeout_seconds: a server that says nothing for so long is lost; 0 for never.
         tries_again: a lost connection is tried again.
+        waits_for_server: so is the first one, where the directory has WAL already.
         archive: has segments that the server has removed already; None for none.
         begin: where an empty directory begins; None for where the slot stands, or the server is.
         begins_later: it begins where :meth:`WalReceiver.begin_at` says, once that is called.
@@ -81,6 +82,7 @@ class ReceiveRequest:
     status_seconds: float = 10.0
     timeout_seconds: float = 60.0
     tries_again: bool = True
+    waits_for_server: bool = False
     archive: WalSource | None = None
     begin: Position | None = None
     begins_later: bool = False
@@ -174,7 +176,7 @@ class WalReceiver:
                             return
                         continue
                 except ConnectionLostError as error:
-                    if self._system is None or not self._request.tries_again or self._is_stopping:
+                    if not self._tries_again():
                         raise
                     seconds = FIRST_SECONDS if self._has_received else min(2 * seconds, MOST_SECONDS)
                     self._lost(f"{error.message}; trying again in {seconds:.0f} s")
@@ -195,6 +197,12 @@ class WalReceiver:
             yield
         finally:
             os.close(descriptor)
+
+    def _tries_again(self) -> bool:
+        if self._is_stopping or not self._request.tries_again:
+            return False
+        goes_on = self._request.waits_for_server and system_of(self._request.directory) is not None
+        return goes_on or self._system is not None
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

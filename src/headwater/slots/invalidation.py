@@ -16,7 +16,8 @@ from headwater.errors import SlotError
 WAL_REMOVED, IDLE_TIMEOUT = "wal_removed", "idle_timeout"
 """Reasons, as views name them: it needs WAL from too far back; nobody has used it for too long."""
 
-_FILE = "invalidated"
+INVALIDATED = "invalidated"
+"""Name of the file."""
 
 
 def invalidate(path: Path, reason: str) -> None:
@@ -25,8 +26,8 @@ def invalidate(path: Path, reason: str) -> None:
     Raises:
         SlotError: it cannot be written.
     """
-    with errors_as(SlotError, "write", path / _FILE):
-        write_whole(path / _FILE, [reason.encode()], 0o600)
+    with errors_as(SlotError, "write", path / INVALIDATED):
+        write_whole(path / INVALIDATED, [reason.encode()], 0o600)
 
 
 def invalidation_of(path: Path) -> str | None:
@@ -35,9 +36,9 @@ def invalidation_of(path: Path) -> str | None:
     Raises:
         SlotError: it cannot be read.
     """
-    with errors_as(SlotError, "read", path / _FILE):
+    with errors_as(SlotError, "read", path / INVALIDATED):
         try:
-            return (path / _FILE).read_text("ascii", "replace")
+            return (path / INVALIDATED).read_text("ascii", "replace")
         except FileNotFoundError:
             return None
 

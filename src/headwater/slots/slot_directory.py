@@ -24,16 +24,17 @@ from headwater.base.temporary_directories import remove_directory
 from headwater.base.whole_files import move_whole, sync_directory, sync_tree
 from headwater.errors import SlotError, SlotInUseError
 from headwater.reorder.commits.state import State
-from headwater.slots.invalidation import check_valid
+from headwater.slots.invalidation import INVALIDATED, check_valid
 from headwater.slots.slot import PendingOutput, Slot, SlotStatistics
 from headwater.slots.value_file import load_value, save_value
 
 _SLOT, _LOCK, _STREAM = "slot", "lock", "stream"
+_BESIDE = frozenset((_LOCK, _STREAM, INVALIDATED, f"{_SLOT}.part", f"{INVALIDATED}.part"))
 _PATIENCE_SECONDS = 1.0
 
 
 def create_slot(path: Path, slot: Slot, check: Callable[[], object] = lambda: None) -> None:
-    """Make a slot's directory.
+    """Make a slot's directory, also where a process was killed that made or dropped one of this name.
 
     Args:
         path: it; slot: as it is at first.
@@ -44,29 +45,41 @@ def create_slot(path: Path, slot: Slot, check: Callable[[], object] = lambda: No
     """
     with errors_as(SlotError, "make the slot", path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_remains(path)
     with slots_locked(path.parent, is_shared=True):
         check()
         _make(path, slot)
 
 
-def clear_remains(path: Path) -> None:
-    """Remove what a slot's directory has left that was killed while it was made, or dropped.
+def check_is_free(path: Path) -> None:
+    """Check that a slot can be made in a directory's place.
 
     Raises:
-        SlotError: it cannot be removed.
+        SlotError: there is something already.
     """
-    if not path.is_dir() or is_slot(path):
+    if path.exists() and not _is_remains(path):
+        raise _exists(path)
+
+
+def _clear_remains(path: Path) -> None:
+    """Remove what a slot's directory has left that was killed while it was made, or dropped."""
+    if not _is_remains(path):
         return
     with slots_locked(path.parent):  # Nobody makes it meanwhile.
-        if path.is_dir() and not is_slot(path):
+        if _is_remains(path):
             remove_directory(path)
+
+
+def _is_remains(path: Path) -> bool:
+    """Tell whether a directory has nothing but what slots have beside the file that they are."""
+    return path.is_dir() and {entry.name for entry in os.scandir(path)} <= _BESIDE
 
 
 def _make(path: Path, slot: Slot) -> None:
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
-        raise SlotError(f'replication slot "{path.name}" already exists', file=str(path)) from None
+        raise _exists(path) from None
     except OSError as error:
         raise system_error("make the slot", error, SlotError, file=path) from None
     try:
@@ -76,6 +89,10 @@ def _make(path: Path, slot: Slot) -> None:
     except BaseException:
         remove_directory(path)
         raise
+
+
+def _exists(path: Path) -> SlotError:
+    return SlotError(f'replication slot "{path.name}" already exists', file=str(path))
 
 
 @contextmanager
@@ -257,9 +274,10 @@ class OpenSlot:
         )
 
     def drop(self) -> None:
-        """Remove the slot."""
-        os.unlink(self.path / _SLOT)
-        remove_directory(self.path)
+        """Remove the slot; who makes another one of its name waits until all of it is gone."""
+        with slots_locked(self.path.parent):
+            os.unlink(self.path / _SLOT)
+            remove_directory(self.path)
 
 
 def _remove(part: Path) -> None:

@@ -8,17 +8,30 @@ import pytest
 
 from headwater.errors import SlotError
 from headwater.slots.slot import Slot, SlotRequest
-from headwater.slots.slot_directory import clear_remains, create_slot, is_slot
+from headwater.slots.slot_directory import check_is_free, create_slot, is_slot
+
+SLOT = Slot(SlotRequest((), "", "d", "rows"), 0x1000028, None)
 
 
-def test_remains_are_cleared_and_slots_stay(tmp_path: Path) -> None:
-    slot, path = Slot(SlotRequest((), "", "d", "rows"), 0x1000028, None), tmp_path / "s"
-    clear_remains(path)
+@pytest.mark.parametrize("names", [(), ("lock",), ("lock", "slot.part", "invalidated")])
+def test_remains_are_in_nobodys_way(tmp_path: Path, names: tuple[str, ...]) -> None:
+    path = tmp_path / "s"
     path.mkdir()
-    (path / "lock").touch()
-    with pytest.raises(SlotError, match="already exists"):
-        create_slot(path, slot)
-    clear_remains(path)
-    create_slot(path, slot)
-    clear_remains(path)
+    for name in names:
+        (path / name).touch()
+    check_is_free(path)
+    create_slot(path, SLOT)
     assert is_slot(path)
+    assert sorted(entry.name for entry in path.iterdir()) == ["lock", "slot"]
+    with pytest.raises(SlotError, match="already exists"):
+        create_slot(path, SLOT)
+
+
+def test_what_is_no_slots_stays(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "letter").touch()
+    with pytest.raises(SlotError, match="already exists"):
+        check_is_free(tmp_path)
+    with pytest.raises(SlotError, match="already exists"):
+        create_slot(tmp_path, SLOT)
+    assert (tmp_path / "letter").exists()

@@ -33,7 +33,7 @@ from headwater.pipeline.slot_moves import Beginning, begin_with_rows, slot_at
 from headwater.receiver.replication_connection import BLOCK_BYTES, ReplicationConnection, Row, Wait
 from headwater.slots.kept_state import KeptState
 from headwater.slots.slot import SlotStatistics
-from headwater.slots.slot_directory import clear_remains, create_slot, is_slot, open_slot, read_slot
+from headwater.slots.slot_directory import create_slot, is_slot, open_slot, read_slot
 from headwater.walsender.copying.copied_rows import CopyOut, CopySource, copied_rows
 from headwater.walsender.copying.inheritors import all_inheritors
 from headwater.walsender.sql.copy_shapes import parse_copy
@@ -156,7 +156,6 @@ class WalPublisher:
         if self.has_slot(name):
             self.drop_slot(name)
         own = replace(slot, state=state, two_phase=False, statistics=SlotStatistics(), pending=None)
-        clear_remains(self._wal.slots / name)
         create_slot(self._wal.slots / name, own)
 
     def look_at_end(self) -> None:
@@ -286,7 +285,6 @@ class WalPublisher:
         state = replace(kept_state.state, outputs=())
         beginning = Beginning(state.lsn, state, self._database, kept_state.server_settings)
         request = replace(self._wal.request, two_phase=self._is_two_phase(name))
-        clear_remains(self._wal.slots / name)
         create_slot(self._wal.slots / name, slot_at(request, beginning))
         return state.lsn
 

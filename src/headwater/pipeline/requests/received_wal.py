@@ -13,6 +13,8 @@ from headwater.wal.segments.place import WalSource
 def receive_request(conninfo: str, source: WalSource, catalog: str | None, slot: str | None) -> ReceiveRequest:
     """Return the request of WAL that goes into the first place; the other places are an archive of it.
 
+    A server that is not there is waited for once the first place has WAL: the run has that, and the archive, meanwhile.
+
     Args:
         conninfo: of the server.
         source: the places; the first is made if it is missing.
@@ -32,6 +34,7 @@ def receive_request(conninfo: str, source: WalSource, catalog: str | None, slot:
         directory=Path(first.address),
         slot=slot,
         creates_slot=slot is not None,
+        waits_for_server=True,
         archive=WalSource(tuple(others)) if others else None,
         begin=None if place is None else Position(*place),
     )

@@ -202,15 +202,18 @@ class LastingStates:
         return self.directory.files(self._writer.lineage())
 
     def base(self, lsn: int) -> tuple[int, int] | None:
-        """Return the LSN of the last state at or before another, and from where on it needs WAL; None for none.
+        """Return the LSN of a state, and from where on it needs WAL; None for none.
+
+        It is the last one at or before an LSN. Without one it is the first behind: earlier ones were thinned out.
 
         Raises:
             HeadwaterError: the history of the WAL cannot be read.
         """
-        for file in reversed(self.files()):
-            if file.lsn <= lsn:
-                with suppress(SlotError):
-                    return file.lsn, restart_lsn(file)
+        files = self.files()
+        before = [file for file in files if file.lsn <= lsn]
+        for file in (*reversed(before), *files[len(before) :]):
+            with suppress(SlotError):
+                return file.lsn, restart_lsn(file)
         return None
 
     def nearest(self, lsn: int, lineage: Lineage, above: int = 0) -> KeptState | None:
