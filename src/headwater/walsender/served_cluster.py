@@ -13,7 +13,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
 from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError, UsageError
+from headwater.existing.sequence_values import SequenceValue
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
@@ -49,6 +50,7 @@ from headwater.wal.segments.segment_listing import list_segments
 from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copying.copied_rows import CopySource, check_for_primary, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
+from headwater.walsender.copying.sequence_reader import SequenceReader, values_of_primary
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.folds.lasting_states import LastingStates, StateWriter
 from headwater.walsender.folds.shelf import Shelf
@@ -170,6 +172,7 @@ class ServedCluster:
         self._writer: StateWriter | None = None
         self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
         self._taking_in = threading.Lock()
+        self._sequences = SequenceReader()
         self._looked_for_databases = 0
         self._tails = {name: _Tail() for name in self._databases}
 
@@ -534,6 +537,20 @@ class ServedCluster:
             return snapshot.rows.copy(copy.text)
         at = self.state_at_end(database) if snapshot is None else snapshot.kept
         return stream_of(copied_rows(self._copy_source(), at, copy, LocalEngine(), dict(settings)))
+
+    def sequence_values(
+        self, database: str, snapshot: SessionSnapshot | None, oids: Sequence[int]
+    ) -> Mapping[int, SequenceValue]:
+        """Read the values of sequences as of a snapshot, or of the end of the log; or ask the primary, if there is one.
+
+        Raises:
+            SessionError: they are not known.
+            HeadwaterError: the WAL or the backup cannot be read, or the primary refuses.
+        """
+        if self.source.upstream is not None:
+            return values_of_primary(self.source.upstream, database, self.system_identifier, oids)
+        at = self.state_at_end(database) if snapshot is None else snapshot.kept
+        return self._sequences.values(self._copy_source(), at, oids)
 
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
