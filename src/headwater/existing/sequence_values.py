@@ -5,7 +5,7 @@ of the one that it gave last (SEQ_LOG_VALS), and does not log each: so the value
 one that was given last. It never is behind, so none is given twice.
 
 A sequence whose database the copy does not have came there page by page (CREATE DATABASE by WAL_LOG): its page is in
-the WAL.
+the WAL. Or its directory was copied (:mod:`headwater.existing.directory_copies`).
 
 PostgreSQL: commands/sequence.c (nextval_internal, seq_redo).
 """
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.pages import BLCKSZ
 from headwater.errors import CatalogError
+from headwater.existing.directory_copies import DirectoryCopy, copies_in, place_at
 from headwater.existing.page_history import Locator
 from headwater.rmgr import xlog
 from headwater.rmgr.payload import Payload
@@ -67,6 +68,7 @@ class SequenceLog:
         self._copy = copy
         self.reached = copy.start_lsn
         self._logged: dict[Locator, SequenceValue] = {}
+        self._copies: tuple[DirectoryCopy, ...] = ()
 
     def values(self, directory: WalDirectory, sequences: Iterable[Locator], lsn: int) -> dict[Locator, SequenceValue]:
         """Return the values of sequences.
@@ -82,35 +84,50 @@ class SequenceLog:
         self._read(directory, lsn)
         values = {locator: self._logged.get(locator) for locator in sequences}
         unlogged = [locator for locator, value in values.items() if value is None]
-        self._copy.expect_heaps(unlogged)
-        imaged = {locator for locator in unlogged if not self._copy.has_heap(locator)}
+        in_copy = {locator: place_at(locator, self._copies, self._copy.start_lsn) for locator in unlogged}
+        self._copy.expect_heaps(in_copy.values())
+        imaged = {locator for locator in unlogged if not self._copy.has_heap(in_copy[locator])}
         if imaged:
             values |= self._imaged(directory, imaged, lsn)
         for locator in unlogged:
             if values[locator] is None:
-                self._copy.require_heap(locator, f"the sequence in file {locator}")
-                values[locator] = _in_page(self._page(locator), self._copy.start_lsn)
+                self._copy.require_heap(in_copy[locator], f"the sequence in file {locator}")
+                values[locator] = _in_page(self._page(in_copy[locator]), self._copy.start_lsn)
         return {locator: value for locator, value in values.items() if value is not None}
 
     def _read(self, directory: WalDirectory, lsn: int) -> None:
         """Take in what the WAL says, in its order."""
         for frames in _stretches(directory, self.reached, lsn):
-            for index in np.flatnonzero(frames.data[frames.positions + RMID_AT] == SEQ).tolist():
+            copies = {made.lsn: made for made in copies_in(frames, directory)}
+            managers = frames.data[frames.positions + RMID_AT]
+            for index in np.flatnonzero((managers == SEQ) | np.isin(frames.lsns, list(copies))).tolist():
                 start, end = int(frames.lsns[index]), int(frames.end_lsns[index])
+                if start in copies:
+                    self._go_along(copies[start])
+                    continue
                 data = parse_record(frames.record(index), start, end, directory.major).main_data
                 locator = Payload(data, "sequence LOG", start).locator()
                 self._logged[locator] = _of_tuple(data[_LOCATOR_BYTES:], start, end)
             self.reached = int(frames.end_lsns[-1])
 
+    def _go_along(self, made: DirectoryCopy) -> None:
+        """Let files that were copied have the values that they had where they lay."""
+        copy, self._copies = made.copy, (*self._copies, made)
+        source, target = (copy.source_tablespace, copy.source_database), (copy.tablespace, copy.database)
+        copied = {(*target, file[2]): value for file, value in self._logged.items() if file[:2] == source}
+        self._logged = {file: value for file, value in self._logged.items() if file[:2] != target} | copied
+
     def _imaged(self, directory: WalDirectory, sequences: set[Locator], lsn: int) -> dict[Locator, SequenceValue]:
         """Find the pages of sequences that were logged whole; they are kept for whoever asks next."""
+        times = (self._copy.start_lsn, *(made.lsn for made in self._copies), lsn)
+        places = {place_at(file, self._copies, time): file for time in times for file in sequences}
         for frames in _stretches(directory, self._copy.start_lsn, lsn):
             for index in np.flatnonzero(_are_images(frames)).tolist():
                 start, end = int(frames.lsns[index]), int(frames.end_lsns[index])
                 for block in parse_record(frames.record(index), start, end, directory.major).blocks:
-                    if block.locator in sequences and block.image is not None and not (block.fork or block.block):
-                        page = np.frombuffer(block.image.page(), np.uint8)
-                        self._logged[block.locator] = _in_page(page, start, end)
+                    file = places.get(block.locator)
+                    if file is not None and block.image is not None and not (block.fork or block.block):
+                        self._logged[file] = _in_page(np.frombuffer(block.image.page(), np.uint8), start, end)
         return {locator: self._logged[locator] for locator in sequences if locator in self._logged}
 
     def _page(self, locator: Locator) -> NDArray[np.uint8]:
