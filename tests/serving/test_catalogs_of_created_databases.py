@@ -18,13 +18,9 @@ from packaged_servers import is_packaged
 from serving.catalogs import CATALOGS, answer, connected
 from serving.service import Serving, all_are_let_in, backup_of
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
-MAJORS = [
-    pytest.param(major, marks=() if major == 16 else pytest.mark.slow)
-    for major in (14, 15, 16, 17, 18, 19)
-    if is_packaged(major)
-]
+MAJORS = [*filter(is_packaged, (14, 15, 16, 17, 18, 19))]
 BEFORE = ("CREATE ROLE reader LOGIN", "GRANT SELECT ON pg_authid TO reader", "CREATE DATABASE model")
 IN_TEMPLATE = ("CREATE TABLE t (id serial PRIMARY KEY, name text)", "CREATE VIEW v AS SELECT id FROM t")
 LATER = (
@@ -102,12 +98,10 @@ def test_both_strategies(tmp_path: Path, major: int) -> None:
 
 def test_a_database_that_has_moved(tmp_path: Path) -> None:
     """Rows and catalogs of a database that lies in another tablespace than in the backup."""
-    place = tmp_path / "elsewhere"
-    place.mkdir()
-    give_to_server(place)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
     with small_server(16) as server:
+        place = server.home.path / "elsewhere"
+        place.mkdir()
+        give_to_server(place)
         run(server, *BEFORE, f"CREATE TABLESPACE elsewhere LOCATION '{place}'")
         run(server, *IN_TEMPLATE, "INSERT INTO t (name) VALUES ('before')", database="model")
         catalog = backup_of(server, tmp_path / "base")

@@ -27,7 +27,13 @@ from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, Se
 from headwater.existing.sequence_values import SequenceValue
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
+from headwater.pg.sqlstates import (
+    CANNOT_CONNECT_NOW,
+    FEATURE_NOT_SUPPORTED,
+    INVALID_CATALOG_NAME,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+    UNDEFINED_FILE,
+)
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.created_databases import created_state, databases_of
 from headwater.pipeline.requests.named_catalog import state_in_file, taken_at
@@ -396,6 +402,22 @@ class ServedCluster:
                 present = tail.kept = self._kept_at(database, present, end.lsn)
             return present
 
+    def state_at(self, database: str, lsn: int) -> KeptState:
+        """Return the state of a database at an LSN: behind the last record that starts before it.
+
+        Raises:
+            SessionError: nothing is known there: it lies before all that is, or behind the end of the log.
+            HeadwaterError: the WAL cannot be followed.
+        """
+        _, end = self.end()
+        if lsn > end:
+            raise _not_at(lsn, f"The WAL that is here ends at {Lsn(end)}.")
+        start = taken_at(self.source.catalog)[1]
+        reached = self._kept_at(database, None, lsn) if lsn >= start else None
+        if reached is None or not reached.state.control.builder.is_consistent:
+            raise _not_at(lsn, f"The backup begins at {Lsn(start)}, and all that ran then must have ended before.")
+        return reached
+
     def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
         """Return a snapshot at the present: of the primary's rows where there is a primary.
 
@@ -554,6 +576,11 @@ class ServedCluster:
 
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
+
+
+def _not_at(lsn: int, why: str) -> SessionError:
+    text = f"a slot cannot begin at {Lsn(lsn)}"
+    return SessionError(text, sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE, detail=why)
 
 
 def _not_served(database: str, why: str) -> SessionError:

@@ -24,6 +24,7 @@ from headwater.local_servers.local_server import LocalServer
 from headwater.local_servers.server_errors import LocalServerError
 from headwater.local_servers.server_programs import ServerPrograms
 from headwater.local_servers.server_user import give_to_server
+from headwater.pg.catalogs import DEFAULT_TABLESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.protocol.backend_messages import Value
@@ -357,6 +358,8 @@ class Standby(LocalServer):
         settings["max_wal_senders"] = str(max(limits["max_wal_senders"], MOST_WATCHING))
         settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
         settings.update(self._defaults)
+        if any(tablespace != DEFAULT_TABLESPACE for tablespace, _ in self.files.places):
+            settings["allow_in_place_tablespaces"] = "on"  # They are folders here, no links.
         settings["unix_socket_directories"] = str(self.socket_directory)
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
