@@ -135,3 +135,19 @@ def columns_query(client: int, server: int, oid: int) -> str:
         " WHERE a.attnum > 0::pg_catalog.int2   AND NOT a.attisdropped "
         f"{'AND a.attgenerated = ' + NOTHING if is_limited else ''}   AND a.attrelid = {oid} ORDER BY a.attnum"
     )
+
+
+def sequence_query(names: Sequence[tuple[str, str]]) -> str:
+    """Return the query of 19 for the values of sequences, by schemas and names (sequencesync.c, copy_sequences)."""
+    rows = (f"({quote_literal(schema)}, {quote_literal(name)}, {i})" for i, (schema, name) in enumerate(names))
+    return (
+        "SELECT s.seqidx, has_sequence_privilege(c.oid, 'SELECT'),\n"
+        "       ps.*, seq.seqtypid,\n"
+        "       seq.seqstart, seq.seqincrement, seq.seqmin,\n"
+        "       seq.seqmax, seq.seqcycle\n"
+        f"FROM ( VALUES {', '.join(rows)} ) AS s (schname, seqname, seqidx)\n"
+        "JOIN pg_namespace n ON n.nspname = s.schname\n"
+        "JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = s.seqname\n"
+        "JOIN pg_sequence seq ON seq.seqrelid = c.oid\n"
+        "JOIN LATERAL pg_get_sequence_data(seq.seqrelid) AS ps ON true\n"
+    )

@@ -11,7 +11,7 @@ from bad_input.servers import run
 from headwater.local_servers.server_programs import find_programs
 from headwater.local_servers.server_user import give_to_server
 from packaged_servers import is_packaged
-from serving.catalogs import answer, connected, pair_of
+from serving.catalogs import CATALOGS, answer, connected, pair_of
 
 pytestmark = pytest.mark.server
 
@@ -58,8 +58,6 @@ MAJORS = [
     *filter(is_packaged, (14, 15, 16, 17, 18)),
     *(pytest.param(major, marks=pytest.mark.slow) for major in (19,) if is_packaged(major)),
 ]
-
-CATALOGS = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 11 AND oid <> 2613 ORDER BY 1"
 
 
 @pytest.mark.parametrize("major", MAJORS)

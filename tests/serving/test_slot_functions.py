@@ -107,6 +107,9 @@ STATEMENTS = (
     "length('\\x0102'::bytea), octet_length('\\x0102'::bytea), "
     "encode(substr('\\x0102030405060708090a0b0c0d0e0f'::bytea, 1), 'base64')",
     "SELECT encode('\\x00', 'rot13')",
+    *(f"SELECT encode('\\x{'ab' * count}', 'base64')" for count in (56, 57, 58, 114)),
+    *(f"SELECT encode('\\x{'00fffe' * 5}'::bytea, '{form}')" for form in ("base64url", "base32hex")),
+    "SELECT encode('\\x01', 'Base64URL'), encode('\\x01', 'base32hex'), encode('\\x', 'base32hex')",
     "SELECT '\\x0102'::bytea = int2send(258::smallint), '\\x01'::bytea < '\\x0100'::bytea, '3'::xid = 3, "
     "'3'::xid <> -1",
     "SELECT get_byte(data, 0), encode(substr(data, 11, 8), 'escape') FROM "

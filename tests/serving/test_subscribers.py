@@ -146,6 +146,61 @@ def test_from_a_slot_of_the_past(tmp_path: Path) -> None:
             assert serving.stop() == 0
 
 
+COUNTING = (
+    "CREATE TABLE counts (what text, number int DEFAULT 0)",
+    "INSERT INTO counts VALUES ('INSERT'), ('UPDATE'), ('DELETE')",
+    "CREATE FUNCTION counted() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$BEGIN UPDATE public.counts SET number = number + 1 WHERE what = TG_OP; RETURN NULL; END$$",
+    "CREATE TRIGGER counted AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION counted()",
+    "ALTER TABLE t ENABLE REPLICA TRIGGER counted",
+)
+COUNTS = "SELECT string_agg(what || ' ' || number, ', ' ORDER BY what) FROM counts"
+
+
+@pytest.mark.parametrize(
+    ("major", "subscriber_major"),
+    [(16, 18), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((14, 16), (18, 14), (15, 17)))],
+)
+def test_yesterdays_rows_and_what_followed(tmp_path: Path, major: int, subscriber_major: int) -> None:
+    """A subscriber begins at an LSN that it names: with the rows of then, and each change since as a change."""
+    with small_server(major) as publisher, small_server(subscriber_major) as subscriber:
+        run(publisher, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        run(subscriber, *TABLES, *COUNTING)
+        catalog = backup_of(publisher, tmp_path / "base")
+        run(publisher, *WORK[:3])
+        yesterday = now(publisher)
+        run(publisher, *WORK[3:])
+        expected = sums(publisher)
+        publisher.stop()
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+            at = f"options=''-c headwater.slots_at={yesterday}''"
+            run(subscriber, f"CREATE SUBSCRIPTION s CONNECTION '{place} {at}' PUBLICATION p")
+            wait_until(lambda: sums(subscriber) == expected)
+            wait_until(lambda: value(subscriber, ALL_READY) == "True")
+            # WORK[:3] left 2000 rows; then 285 were deleted, and 2999 inserted.
+            assert value(subscriber, COUNTS) == "DELETE 285, INSERT 4999, UPDATE 0"
+            run(subscriber, "DROP SUBSCRIPTION s")
+            assert serving.stop() == 0
+
+
+def test_where_a_slot_cannot_begin(tmp_path: Path) -> None:
+    with small_server(16) as publisher:
+        catalog = backup_of(publisher, tmp_path / "base")
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            place = f"host=127.0.0.1 port={serving.port} dbname=postgres user=postgres"
+            with psycopg.connect(place, autocommit=True) as session:
+                with pytest.raises(psycopg.errors.InvalidParameterValue, match="invalid value for parameter"):
+                    session.execute("SET headwater.slots_at = 'yesterday'")
+                for at in ("0/1", "FFFFFFFF/0"):
+                    session.execute(f"SET headwater.slots_at = '{at}'".encode())
+                    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="a slot cannot begin at"):
+                        session.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+                session.execute("RESET headwater.slots_at")
+                session.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+            assert serving.stop() == 0
+
+
 def copy_rows(source: EmbeddedPostgres, target: EmbeddedPostgres) -> None:
     """Copy what the tables have now."""
     with source.connect() as reading, target.connect() as writing:

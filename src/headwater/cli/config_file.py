@@ -56,8 +56,13 @@ def config_flag() -> Any:
 
 def _take_defaults(context: click.Context, _: click.Parameter, path: str | None) -> str | None:
     if path is not None and context.obj is not FILE_IS_READ:
-        context.default_map = {**defaults_of(path, context.command, _tables(context)), **(context.default_map or {})}
+        context.default_map = {**file_defaults(context, path), **(context.default_map or {})}
     return path
+
+
+def file_defaults(context: click.Context, path: str) -> Values:
+    """Read what a file says for the command of a context; as :func:`defaults_of`."""
+    return defaults_of(path, context.command, _tables(context))
 
 
 def _tables(context: click.Context) -> list[str]:

@@ -2,7 +2,7 @@
 
 With one ``--plugin``, or none, flags come in any order. With several, each begins an output, and the flags that follow
 it up to the next are that output's; what is the run's is given once, anywhere. An environment variable of an output's
-flag holds for all outputs that do not give the flag.
+flag holds for all outputs that do not give the flag; so does what a configuration file says of one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from headwater.cli.config_file import FILE_IS_READ, Values, config_flag, file_defaults
 from headwater.cli.flags import PATH, FlagsCommand, from_choice, from_flag, from_flags, parameters_of, value_of
 from headwater.cli.shared_flags import (
     EngineFlags,
@@ -145,6 +146,7 @@ class DecodeFlags:
     quiet: bool = from_flag("-q", "--quiet", is_flag=True, help="Do not show progress: no bar, no line now and then.")
     stats: bool = from_flag("--stats", is_flag=True, help="Print what was decoded and how long each step took.")
     stats_json: str | None = from_flag("--stats-json", type=PATH, metavar="FILE", help="The same as JSON.")
+    config: str | None = config_flag()
 
     @property
     def ddl(self) -> bool:
@@ -176,7 +178,8 @@ class CommandOfOutputs(FlagsCommand[DecodeFlags]):
             ctx.params["outputs"] = (_output(ctx),)
         else:
             parts = [args[low:high] for low, high in pairwise([0, *places, len(args)])]
-            rest = self._parse_several(ctx, [self._parsed(ctx, part) for part in parts])
+            in_file = self._in_file(ctx, args)
+            rest = self._parse_several(ctx, [self._parsed(ctx, part, in_file) for part in parts])
         for name in OF_AN_OUTPUT:
             ctx.params.pop(name, None)
         return rest
@@ -191,9 +194,18 @@ class CommandOfOutputs(FlagsCommand[DecodeFlags]):
                     continue
                 yield place
 
-    def _parsed(self, ctx: click.Context, args: Sequence[str]) -> click.Context:
+    def _in_file(self, ctx: click.Context, args: Sequence[str]) -> Values:
+        """Read what the configuration file says, wherever it is named: it holds for all parts."""
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        (param,) = (param for param in self.params if param.name == "config")
+        path = given.get("config") or param.value_from_envvar(ctx)
+        return {} if path is None else file_defaults(ctx, str(path))
+
+    def _parsed(self, ctx: click.Context, args: Sequence[str], in_file: Values) -> click.Context:
         """Parse a part of the command line, as if it was all."""
-        own = self.context_class(self, info_name=ctx.info_name, parent=ctx.parent)
+        own = self.context_class(
+            self, info_name=ctx.info_name, parent=ctx.parent, obj=FILE_IS_READ, default_map=in_file
+        )
         rest = super().parse_args(own, list(args))
         if rest:
             ctx.fail(f"Got unexpected extra argument ({' '.join(rest)})")

@@ -2,11 +2,14 @@
 
 In: the WAL and the files that are wanted. Out: a history for each run of WAL, in a directory that the tasks share
 with the driver, and what became of transactions. It is as large as the wanted files' part of that WAL.
+
+Files whose directory was copied since, without the log, are followed from where they lay before
+(:mod:`headwater.existing.directory_copies`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.transaction_status import TransactionStatus, transaction_status
 from headwater.errors import CatalogError
 from headwater.existing.control_history import ControlHistory, check_levels, next_xid_at_start
+from headwater.existing.directory_copies import DirectoryCopy, place_at
 from headwater.existing.page_history import Fates, HistoryFile, HistoryScan, Locator
 from headwater.jobs.engine import Engine
 from headwater.jobs.outcome import Progress
@@ -41,8 +45,9 @@ class HistoryTask:
 
     Attributes:
         directory: the WAL.
-        files: that are wanted.
+        files: that are wanted, where they lie in this run.
         found: where the history goes.
+        copies: LSNs of records of directories that were copied, which are followed.
     """
 
     directory: WalDirectory
@@ -50,6 +55,7 @@ class HistoryTask:
     hi: int
     files: tuple[Locator, ...]
     found: HistoryFile
+    copies: frozenset[int] = frozenset()
 
     def run(self) -> RunHistory:
         """Go through the run.
@@ -80,6 +86,8 @@ class HistoryTask:
         databases = {database for _, database, _ in self.files}
         for entry in index.kept:
             if entry.data[RMID_AT] != DBASE or entry.data[INFO_AT] & XLR_RMGR_INFO_MASK != CREATE_FILE_COPY:
+                continue
+            if entry.lsn in self.copies:
                 continue
             record = parse_record(entry.data, entry.lsn, entry.end_lsn, self.directory.major)
             if (copy := parse_file_copy(record.main_data, record.lsn)).database in databases:
@@ -166,6 +174,7 @@ def heap_history(
     files: Sequence[Locator],
     place: Path,
     progress: Progress | None,
+    copies: Sequence[DirectoryCopy] = (),
 ) -> HeapHistory:
     """Go through WAL.
 
@@ -176,24 +185,47 @@ def heap_history(
         files: that are wanted.
         place: a directory, empty.
         progress: hears of tasks.
+        copies: of directories, by which the files may have come.
 
     Raises:
         HeadwaterError: WAL is missing, or a record stands in the way.
     """
-    tasks = history_tasks(directory, stretch, files, place, engine.parallel)
+    tasks = history_tasks(directory, stretch, files, place, engine.parallel, copies)
     return gathered_history(copy, engine.run_tasks("history of pages", HistoryTask.run, tasks, progress), place)
 
 
 def history_tasks(
-    directory: WalDirectory, stretch: tuple[int, int], files: Sequence[Locator], place: Path, parallelism: int
+    directory: WalDirectory,
+    stretch: tuple[int, int],
+    files: Sequence[Locator],
+    place: Path,
+    parallelism: int,
+    copies: Sequence[DirectoryCopy] = (),
 ) -> list[HistoryTask]:
     """Return the tasks of :func:`heap_history`; so many of them at once."""
-    lo, hi = stretch
-    cut = list(cut_runs(lo, hi, directory.segment_size, parallelism)) if lo < hi else []
+    followed = frozenset(copy.lsn for copy in copies)
     return [
-        HistoryTask(directory, low, high, tuple(files), HistoryFile.named(place, number))
-        for number, (low, high) in enumerate(cut)
+        HistoryTask(
+            directory=directory,
+            lo=low,
+            hi=high,
+            files=tuple(place_at(file, copies, low) for file in files),
+            found=HistoryFile.named(place, number),
+            copies=followed,
+        )
+        for number, (low, high) in enumerate(_runs(directory, stretch, parallelism, copies))
     ]
+
+
+def _runs(
+    directory: WalDirectory, stretch: tuple[int, int], parallelism: int, copies: Sequence[DirectoryCopy]
+) -> Iterator[tuple[int, int]]:
+    """Cut WAL into runs; each directory is copied by the first record of one."""
+    lo, hi = stretch
+    for cut in [*(copy.lsn for copy in copies), hi]:
+        if lo < cut:
+            yield from cut_runs(lo, cut, directory.segment_size, parallelism)
+            lo = cut
 
 
 def gathered_history(copy: DataDirectory, runs: Sequence[RunHistory], place: Path) -> HeapHistory:

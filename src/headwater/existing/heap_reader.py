@@ -5,13 +5,14 @@ In: the copy, WAL between its first LSN and another one, the relations. Out: :cl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.heap_files import HeapFile
 from headwater.catalog.pages import BLCKSZ
+from headwater.existing.directory_copies import copies_for, place_at
 from headwater.existing.heap_history import HeapHistory, heap_history
 from headwater.existing.heap_pages import HeapPages
 from headwater.existing.heap_toast import ToastPart, ToastTask, ToastValues
@@ -55,20 +56,26 @@ def open_heaps(
         HeadwaterError: WAL or a file is missing, or a record stands in the way.
     """
     files = files_of(leaves)
-    history = heap_history(engine, directory, copy, stretch, files, place, progress)
-    _require_files(copy, leaves, {file for number, file in enumerate(files) if history.has_made(number)})
+    copies = copies_for(directory, copy, stretch, files)
+    in_copy = {file: place_at(file, copies, stretch[0]) for file in files}
+    copy.expect_heaps(in_copy.values())
+    history = heap_history(engine, directory, copy, stretch, files, place, progress, copies)
+    made = {file for number, file in enumerate(files) if history.has_made(number)}
+    _require_files(copy, leaves, in_copy, made)
     return HeapReader(
         catalog=str(copy.path),
         start_lsn=copy.start_lsn,
         numbers={file: number for number, file in enumerate(files)},
-        heaps={file: copy.heap_file(file) for file in files},
+        heaps={file: copy.heap_file(in_copy[file]) for file in files},
         history=history,
         place=place,
         has_checksums=copy.control.data_checksum_version == CHECKSUMS_ON,
     )
 
 
-def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection[Locator]) -> None:
+def _require_files(
+    copy: DataDirectory, leaves: Sequence[Leaf], in_copy: Mapping[Locator, Locator], made: Collection[Locator]
+) -> None:
     """See that the copy has the files of relations, but for those that were made since it began.
 
     Raises:
@@ -78,7 +85,7 @@ def _require_files(copy: DataDirectory, leaves: Sequence[Leaf], made: Collection
         name = f'table "{leaf.schema.namespace}.{leaf.schema.name}"'
         for file, what in ((leaf.locator, name), (leaf.toast, f"the TOAST table of {name}")):
             if file is not None and file not in made:
-                copy.require_heap(file, what)
+                copy.require_heap(in_copy[file], what)
 
 
 @dataclass(frozen=True)

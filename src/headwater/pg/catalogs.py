@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from headwater.pg.data_files import read_rows
+from headwater.pg.version import VERSIONS
 
 PG_TYPE, PG_ATTRIBUTE, PG_PROC, PG_CLASS = 1247, 1249, 1255, 1259
 PG_DATABASE, PG_INDEX, PG_INHERITS, PG_NAMESPACE = 1262, 2610, 2611, 2615
@@ -161,9 +162,19 @@ class CatalogLayout:
 
 @cache
 def catalog_oids(major: int, with_definitions: bool = False) -> frozenset[int]:
-    """List the catalogs of a major: :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for."""
-    names = {**CATALOG_NAMES, **DEFINITION_CATALOGS} if with_definitions else CATALOG_NAMES
+    """List the catalogs of a major: :data:`CATALOG_NAMES`, and :data:`DEFINITION_CATALOGS` if they are asked for.
+
+    Where publications can have sequences, ``pg_sequence`` is among them in any case.
+    """
+    names = {**CATALOG_NAMES, **DEFINITION_CATALOGS} if with_definitions else dict(CATALOG_NAMES)
+    if VERSIONS[major].publishes_sequences:
+        names[PG_SEQUENCE] = DEFINITION_CATALOGS[PG_SEQUENCE]
     return frozenset(oid for oid, name in names.items() if name in _columns(major))
+
+
+def catalog_name(oid: int) -> str:
+    """Return the name of a catalog of :func:`catalog_oids`."""
+    return CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]
 
 
 @cache
@@ -180,7 +191,7 @@ def catalog_layout(major: int, oid: int) -> CatalogLayout:
         major: PostgreSQL's major version.
         oid: the catalog's OID.
     """
-    name = CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]
+    name = catalog_name(oid)
     columns, offsets, end, is_fixed = [], {}, 0, True
     for word in _columns(major)[name]:
         column, length, align, *null = word.split(":")

@@ -328,6 +328,8 @@ class Version:
     """COPY TO takes the name of a partitioned table."""
     answers_primary_status = _since(19)
     """A walsender is asked for the primary's status (walsender.c: ProcessStandbyPSRequestMessage)."""
+    encodes_in_more_forms = _since(19)
+    """encode() knows base32hex and base64url, and its error names all forms."""
     publishes_sequences = _since(19)
     """Publications can have all sequences; pg_get_publication_tables can be asked about one table."""
 

@@ -40,7 +40,6 @@ from headwater.catalog.store.version_rows import XID_MASK
 from headwater.catalog.versions import FIRST_NORMAL_XID
 from headwater.errors import CatalogError
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     GLOBAL_TABLESPACE,
     PG_ATTRIBUTE,
     PG_AUTHID,
@@ -49,6 +48,7 @@ from headwater.pg.catalogs import (
     TOAST_OF_PUBLICATION_REL,
     align_up,
     catalog_layout,
+    catalog_name,
     catalog_oids,
 )
 from headwater.pg.encodings import encoding_name
@@ -165,12 +165,13 @@ def export_catalog(dsn: str, checkpoint: bool = False) -> KeptState:
             session.execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")
             if checkpoint:
                 session.execute("CHECKPOINT")
-            server, places = _facts(session), _filenodes(session)
+            server = _facts(session)
             catalogs = _readable(session, server.major)
+            places = _filenodes(session, catalogs)
             with _snapshot(psycopg, dsn, session, catalogs) as consistent_lsn:
                 export = _read(session, server, catalogs, consistent_lsn)
                 # Not earlier: a TOAST table, which cannot be locked explicitly, is locked only once it is read.
-                if _filenodes(session) != places:
+                if _filenodes(session, catalogs) != places:
                     raise CatalogError(
                         "a catalog was rewritten while the slot was made (VACUUM FULL, CLUSTER)", hint="export again"
                     )
@@ -243,16 +244,17 @@ def _snapshot(psycopg: ModuleType, dsn: str, session: Connection[Any], catalogs:
         _, lsn, snapshot, _ = slot
         session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # Locks come first, before any statement takes a snapshot: the slot's snapshot is wanted.
-        names = ", ".join(_qualified(CATALOG_NAMES[oid]) for oid in catalogs if oid != TOAST_OF_PUBLICATION_REL)
+        locked = (catalog_name(oid) for oid in catalogs if oid != TOAST_OF_PUBLICATION_REL)
+        names = ", ".join(map(_qualified, locked))
         session.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE".encode())
         session.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
         yield Lsn.parse(lsn)
         session.execute("ROLLBACK")
 
 
-def _filenodes(session: Connection[Any]) -> dict[int, int]:
+def _filenodes(session: Connection[Any], catalogs: Sequence[int]) -> dict[int, int]:
     """Read the file number that each catalog has now."""
-    return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(CATALOG_NAMES)]).fetchall()}
+    return {oid: filenode for oid, filenode, *_ in session.execute(_FILES, [list(catalogs)]).fetchall()}
 
 
 def _readable(session: Connection[Any], major: int) -> list[int]:

@@ -137,9 +137,10 @@ class ReplicationCommands:
         self._context.check_database()
         self._check_snapshot(asked.snapshot)
         database = self._context.request.database
-        settings = self._context.statements.settings.of_decoding()
+        settings, pid = self._context.statements.settings, self._context.pid
+        of_rows, at = settings.of_decoding(), settings.slots_at
         snapshot = await to_thread(
-            lambda: create_slot(served.cluster, served.slots, self._context.pid, database, command, asked, settings)
+            lambda: create_slot(served.cluster, served.slots, pid, database, command, asked, of_rows, at)
         )
         lsn = snapshot.kept.state.lsn
         if asked.snapshot == USE:

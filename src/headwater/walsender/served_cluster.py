@@ -13,7 +13,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,16 @@ from headwater.catalog.store.bootstrap import list_databases
 from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.catalog.store.image_io import store_of
 from headwater.errors import AwaitedSegmentError, CatalogError, SegmentError, SessionError, UsageError
+from headwater.existing.sequence_values import SequenceValue
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.pg.sqlstates import CANNOT_CONNECT_NOW, FEATURE_NOT_SUPPORTED, INVALID_CATALOG_NAME, UNDEFINED_FILE
+from headwater.pg.sqlstates import (
+    CANNOT_CONNECT_NOW,
+    FEATURE_NOT_SUPPORTED,
+    INVALID_CATALOG_NAME,
+    OBJECT_NOT_IN_PREREQUISITE_STATE,
+    UNDEFINED_FILE,
+)
 from headwater.pg.version import VERSIONS, Version, version_named
 from headwater.pipeline.created_databases import created_state, databases_of
 from headwater.pipeline.requests.named_catalog import state_in_file, taken_at
@@ -49,6 +56,7 @@ from headwater.wal.segments.segment_listing import list_segments
 from headwater.wal.segments.timelines import read_history
 from headwater.walsender.copying.copied_rows import CopySource, check_for_primary, copied_rows
 from headwater.walsender.copying.copy_stream import CopyStream, stream_of
+from headwater.walsender.copying.sequence_reader import SequenceReader, values_of_primary
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.folds.lasting_states import LastingStates, StateWriter
 from headwater.walsender.folds.shelf import Shelf
@@ -170,6 +178,7 @@ class ServedCluster:
         self._writer: StateWriter | None = None
         self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
         self._taking_in = threading.Lock()
+        self._sequences = SequenceReader()
         self._looked_for_databases = 0
         self._tails = {name: _Tail() for name in self._databases}
 
@@ -393,6 +402,22 @@ class ServedCluster:
                 present = tail.kept = self._kept_at(database, present, end.lsn)
             return present
 
+    def state_at(self, database: str, lsn: int) -> KeptState:
+        """Return the state of a database at an LSN: behind the last record that starts before it.
+
+        Raises:
+            SessionError: nothing is known there: it lies before all that is, or behind the end of the log.
+            HeadwaterError: the WAL cannot be followed.
+        """
+        _, end = self.end()
+        if lsn > end:
+            raise _not_at(lsn, f"The WAL that is here ends at {Lsn(end)}.")
+        start = taken_at(self.source.catalog)[1]
+        reached = self._kept_at(database, None, lsn) if lsn >= start else None
+        if reached is None or not reached.state.control.builder.is_consistent:
+            raise _not_at(lsn, f"The backup begins at {Lsn(start)}, and all that ran then must have ended before.")
+        return reached
+
     def snapshot(self, database: str, settings: Settings) -> SessionSnapshot:
         """Return a snapshot at the present: of the primary's rows where there is a primary.
 
@@ -535,8 +560,27 @@ class ServedCluster:
         at = self.state_at_end(database) if snapshot is None else snapshot.kept
         return stream_of(copied_rows(self._copy_source(), at, copy, LocalEngine(), dict(settings)))
 
+    def sequence_values(
+        self, database: str, snapshot: SessionSnapshot | None, oids: Sequence[int]
+    ) -> Mapping[int, SequenceValue]:
+        """Read the values of sequences as of a snapshot, or of the end of the log; or ask the primary, if there is one.
+
+        Raises:
+            SessionError: they are not known.
+            HeadwaterError: the WAL or the backup cannot be read, or the primary refuses.
+        """
+        if self.source.upstream is not None:
+            return values_of_primary(self.source.upstream, database, self.system_identifier, oids)
+        at = self.state_at_end(database) if snapshot is None else snapshot.kept
+        return self._sequences.values(self._copy_source(), at, oids)
+
     def _copy_source(self) -> CopySource:
         return CopySource(self.source.catalog, self.look(), self.version)
+
+
+def _not_at(lsn: int, why: str) -> SessionError:
+    text = f"a slot cannot begin at {Lsn(lsn)}"
+    return SessionError(text, sqlstate=OBJECT_NOT_IN_PREREQUISITE_STATE, detail=why)
 
 
 def _not_served(database: str, why: str) -> SessionError:

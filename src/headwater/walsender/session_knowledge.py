@@ -64,7 +64,7 @@ class SessionKnowledge:
         """Return the functions and the views."""
         version = self.served.cluster.version
         functions = defaultdict[str, list[Function]](list)
-        groups = session_functions(self, version), slot_functions(self._slots, version), byte_functions()
+        groups = session_functions(self, version), slot_functions(self._slots, version), byte_functions(version)
         for function in chain.from_iterable(groups):
             functions[function.name].append(function)
         boolean_name = "bool" if version.casts_boolean_constants else ""

@@ -101,8 +101,9 @@ def create_slot(
     command: CreateReplicationSlot,
     asked: NewSlot,
     settings: Settings,
+    at: int | None = None,
 ) -> SessionSnapshot:
-    """Make a logical slot at the present end of the log; return the snapshot where it begins.
+    """Make a logical slot at the present end of the log, or at an LSN; return the snapshot where it begins.
 
     Rows can be read by it if they may be asked for: the caller closes it.
 
@@ -114,11 +115,7 @@ def create_slot(
     check_plugin(command.plugin, cluster.version)
     if asked.failover and command.is_temporary:
         raise SessionError("cannot enable failover for a temporary replication slot", sqlstate=FEATURE_NOT_SUPPORTED)
-    cluster.wait_until_consistent(database)
-    if asked.snapshot == USE:
-        snapshot = cluster.snapshot(database, settings)
-    else:
-        snapshot = SessionSnapshot(cluster.state_at_end(database), None)
+    snapshot = _beginning(cluster, database, asked, settings, at)
     place = snapshot.kept
     request = _request(cluster, database, command.plugin, place.server_settings)
     state = replace(place.state, outputs=())
@@ -129,6 +126,18 @@ def create_slot(
         snapshot.close()
         raise
     return snapshot
+
+
+def _beginning(
+    cluster: ServedCluster, database: str, asked: NewSlot, settings: Settings, at: int | None
+) -> SessionSnapshot:
+    """Return the place where a slot begins; rows as of an LSN of the past are always those of the backup and WAL."""
+    if at is not None:
+        return SessionSnapshot(cluster.state_at(database, at), None)
+    cluster.wait_until_consistent(database)
+    if asked.snapshot == USE:
+        return cluster.snapshot(database, settings)
+    return SessionSnapshot(cluster.state_at_end(database), None)
 
 
 def check_wal(cluster: ServedCluster, slot: Slot) -> None:

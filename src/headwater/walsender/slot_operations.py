@@ -83,8 +83,9 @@ class SlotOperations:
         served, database = self.served, self.request.database
         command = CreateReplicationSlot(asked.name, asked.plugin, asked.is_temporary, ())
         flags = NewSlot(NOTHING, asked.two_phase, asked.failover)
-        settings = self.statements.settings.of_decoding()
-        snapshot = create_slot(served.cluster, served.slots, self.pid, database, command, flags, settings)
+        settings = self.statements.settings
+        of_rows, at = settings.of_decoding(), settings.slots_at
+        snapshot = create_slot(served.cluster, served.slots, self.pid, database, command, flags, of_rows, at)
         return snapshot.kept.state.lsn
 
     def create_physical(self, name: str, reserves: bool, is_temporary: bool) -> int | None:

@@ -39,7 +39,7 @@ from headwater.protocol.backend_messages import (
 )
 from headwater.protocol.startup import SessionRequest
 from headwater.walsender.access.users import User
-from headwater.walsender.copying.copy_rights import may_copy
+from headwater.walsender.copying.copy_rights import may_copy, may_read_sequences
 from headwater.walsender.copying.copy_stream import CopyStream
 from headwater.walsender.elsewhere import AskingSession, Described, Elsewhere, NotAnsweredError, Parameter
 from headwater.walsender.operating.answer_counts import Layer
@@ -80,6 +80,7 @@ from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transactio
 from headwater.walsender.sql.copy_shapes import parse_copy
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from headwater.walsender.sql.results import Result
+from headwater.walsender.sql.sequence_answers import SequenceQuery
 
 _TEXTS = frozenset((18, 19, 25, 114, 705, 1042, 1043))
 """Types whose binary form is text in the client's encoding."""
@@ -252,11 +253,26 @@ class Statements:
     def _shape(self, text: str) -> Result | None:
         """Answer a query of a known shape from the catalog; None for any other."""
         cluster, database = self._served.cluster, self._request.database
+        sequences = SequenceQuery.parse(text, cluster.version) if database else None
+        if sequences is not None:
+            return self._sequences(sequences)
         if not database or not PublisherAnswers.knows(text, cluster.version):
             return None
         with cluster.reading(database):
             catalog = cluster.catalog(database, self.transaction.snapshot)
             return PublisherAnswers(catalog, cluster.version, database, self.settings.session()).answer(text)
+
+    def _sequences(self, query: SequenceQuery) -> Result:
+        """Answer what values sequences have; the WAL is read without holding up who asks for the catalog."""
+        cluster, database = self._served.cluster, self._request.database
+        with cluster.reading(database):
+            catalog = cluster.catalog(database, self.transaction.snapshot)
+            asked = query.asked(catalog)
+            may_read = may_read_sequences(self.user.publications, catalog)
+        oids = [sequence.oid for sequence in asked] if may_read else []
+        values = cluster.sequence_values(database, self.transaction.snapshot, oids) if oids else {}
+        with cluster.reading(database):
+            return query.result(catalog, asked, values, may_read=may_read)
 
     def _shape_outcome(self, result: Result, encode: Encode) -> Outcome:
         """Take what a query of a known shape has been answered."""

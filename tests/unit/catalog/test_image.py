@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -23,6 +24,7 @@ from headwater.pg.catalogs import (
     PG_ENUM,
     PG_NAMESPACE,
     PG_PUBLICATION,
+    PG_SEQUENCE,
     PG_TYPE,
 )
 from unit.catalog.made_catalog import (
@@ -70,6 +72,28 @@ def renamed() -> tuple[CatalogStore, Log, list[int]]:
         log.update(900 + number, PG_CLASS, (0, number), (0, number + 1), class_row(T, name))
         commits.append(log.commit(900 + number))
     return store, log, commits
+
+
+def without_sequences(store: CatalogStore, lsn: int) -> CatalogImage:
+    """Return the image that a release made that did not follow sequences."""
+    image = image_of(store, lsn, lsn, 2000)
+    catalogs = tuple((oid, rows) for oid, rows in image.catalogs if oid != PG_SEQUENCE)
+    return replace(image, catalogs=catalogs, heaps=tuple(heap for heap in image.heaps if heap.catalog != PG_SEQUENCE))
+
+
+def test_images_of_19_that_do_not_have_sequences_go_on_without_them() -> None:
+    store = make_store(system_pages(), 19)
+    log = Log(store)
+    log.insert(900, PG_CLASS, (0, 1), class_row(T, "one", major=19), init=True)
+    lsn = log.commit(900)
+    assert store.follows("pg_sequence")
+    image = without_sequences(store, log.lsn)
+    image.check_parts()
+    opened = store_of(image)
+    assert not opened.follows("pg_sequence")
+    assert name_at(opened, lsn + 1) == "one"
+    assert same(image_of(opened, log.lsn, log.lsn, 2000), image)
+    assert not make_store(system_pages()).follows("pg_sequence")
 
 
 def test_views_from_the_horizon_on_are_the_same() -> None:

@@ -74,6 +74,51 @@ def test_one_file_is_of_several_commands(tmp_path: Path, name: str, text: str, e
     assert {key: value for key, value in context.params.items() if key in expected} == expected
 
 
+IN_DECODE = """
+[decode]
+wal = ["/wal", "/more"]
+catalog = "/backup"
+tables = ["shop.*"]
+window-bytes = 1073741824
+with-lsn = true
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--config", "FILE", "--plugin", "wal2json", "--out", "/a", "--plugin", "pgoutput", "--out", "/b"),
+        ("--plugin", "wal2json", "--out", "/a", "--plugin", "pgoutput", "--config", "FILE", "--out", "/b"),
+    ],
+)
+def test_a_file_is_of_all_outputs(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """What it says of the run holds once, what it says of an output for all that do not give the flag."""
+    path = tmp_path / "headwater.toml"
+    path.write_text(IN_DECODE)
+    given = [str(path) if word == "FILE" else word for word in (*words, "--tables", "crm.*")]
+    context = cli.commands["decode"].make_context("decode", given, parent=click.Context(cli, info_name="headwater"))
+    assert (context.params["catalog"], context.params["wal"]) == ("/backup", ("/wal", "/more"))
+    outputs = context.params["outputs"]
+    assert [(output.out, output.tables, output.with_lsn) for output in outputs] == [
+        ("/a", ("shop.*",), True),
+        ("/b", ("crm.*",), True),
+    ]
+
+
+def test_a_file_is_of_one_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(f"{IN_DECODE}plugin = 'wal2json'\nout = '/x'\n")
+    for name in ("--config", None):
+        words = [name, str(path)] if name is not None else []
+        if name is None:
+            monkeypatch.setenv("HEADWATER_DECODE_CONFIG", str(path))
+        parent = click.Context(cli, info_name="headwater")
+        context = cli.commands["decode"].make_context("decode", [*words, "--out", "/y"], parent=parent)
+        (output,) = context.params["outputs"]
+        assert (output.plugin, output.out, output.tables) == ("wal2json", "/y", ("shop.*",))
+        assert context.params["catalog"] == "/backup"
+
+
 def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.toml"
     path.write_text(WHOLE)
@@ -89,7 +134,7 @@ def test_the_variable_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[serve]\nslots = /x\n", "line 2, column 9: invalid value"),
         (
             "\n[served]\n",
-            'line 2, column 1: unknown table "served", expected [apply], [land], [receive], [serve], [sub',
+            'line 2, column 1: unknown table "served", expected [apply], [decode], [land], [receive], [serve], [sub',
         ),
         ("serve = 1\n", 'line 1, column 1: "serve" is no table, expected [serve]'),
         ("[serve]\n\n  slotz = 1\n", 'line 3, column 3: unknown key "slotz", expected a flag of headwater serve'),

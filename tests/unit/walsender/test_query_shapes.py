@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from headwater.pg.version import VERSIONS
 from headwater.walsender.sql.publisher_shapes import SHAPES, Query
 from headwater.walsender.sql.results import distinct, name_array_value, vector_value
+from headwater.walsender.sql.sequence_answers import SequenceQuery
 from headwater.walsender.sql.shapes import Match, first_match, without_end
 from headwater.walsender.sql.tokens import MOST_CHARACTERS, Kind, tokens_of
-from oracle.subscriber_queries import CLIENTS, SEARCH_PATH, relation_query, subscription_queries, table_queries
+from oracle.subscriber_queries import (
+    CLIENTS,
+    SEARCH_PATH,
+    relation_query,
+    sequence_query,
+    subscription_queries,
+    table_queries,
+)
 
 NAMES = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=4)
 
@@ -62,6 +70,16 @@ def test_blanks_and_case_do_not_matter(names: list[str], client: int, server: in
         assert recognised(respaced(text, rng), server) == expected
         if "names" in expected[1].values:
             assert list(expected[1].texts("names")) == names
+
+
+@given(st.lists(st.tuples(st.text("aB'\\ \"é"), st.text("x'")), min_size=1), st.randoms(use_true_random=False))
+def test_sequences(names: list[tuple[str, str]], rng: random.Random) -> None:
+    text = sequence_query(names)
+    triples = tuple(word for number, pair in enumerate(names) for word in (*pair, str(number)))
+    for written in (text, respaced(text, rng)):
+        assert SequenceQuery.parse(written, VERSIONS[19]) == SequenceQuery(triples, VERSIONS[19])
+    assert SequenceQuery.parse(text, VERSIONS[18]) is None
+    assert SequenceQuery.parse(text.replace("0)", "0),", 1) + ";;", VERSIONS[19]) is None
 
 
 def test_values() -> None:

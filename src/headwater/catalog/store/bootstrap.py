@@ -23,13 +23,12 @@ from headwater.catalog.versions import NEVER, Version
 from headwater.errors import CatalogError
 from headwater.option_names import option
 from headwater.pg.catalogs import (
-    CATALOG_NAMES,
     DEFAULT_TABLESPACE,
-    DEFINITION_CATALOGS,
     GLOBAL_TABLESPACE,
     PG_CLASS,
     PG_DATABASE,
     SHARED_CATALOGS,
+    catalog_name,
 )
 from headwater.pg.encodings import encoding_name
 
@@ -247,7 +246,7 @@ def _add_heap(
 
 def _mapped(mappings: dict[int, int], oid: int) -> int:
     if oid not in mappings:
-        raise CatalogError(f"relation map lacks {CATALOG_NAMES.get(oid) or DEFINITION_CATALOGS[oid]}")
+        raise CatalogError(f"relation map lacks {catalog_name(oid)}")
     return mappings[oid]
 
 

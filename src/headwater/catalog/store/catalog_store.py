@@ -37,6 +37,7 @@ class CatalogStore:
         is_complete: whether no page or file of the copy can lack what the WAL of before ``lsn`` did.
         fates: the fates of transactions; left out, nothing is known but what ``transactions`` knows.
         with_definitions: whether the catalogs that have the definitions of objects are also followed.
+        lacking: catalogs that are not followed, as what it is made of does not have them.
 
     Attributes:
         origin: the place and time at which the catalog was first taken.
@@ -64,6 +65,7 @@ class CatalogStore:
         *,
         fates: Fates | None = None,
         with_definitions: bool = False,
+        lacking: frozenset[int] = frozenset(),
     ) -> None:
         self.origin = origin
         self.transactions = transactions
@@ -75,7 +77,7 @@ class CatalogStore:
         self.cache = ViewCache()
         self.tables = {
             oid: CatalogTable(catalog_layout(origin.major, oid), self.fates, self.cache.changed, with_definitions)
-            for oid in catalog_oids(origin.major, with_definitions)
+            for oid in catalog_oids(origin.major, with_definitions) - lacking
         }
         self.files = CatalogFiles(
             origin, self.tables, self.fates, transactions.update_xid, self.cache.changed, is_complete

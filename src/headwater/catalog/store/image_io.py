@@ -218,12 +218,15 @@ def store_of(image: CatalogImage, before: CatalogStore | None = None) -> Catalog
         before: the store that it was made of, not touched since: the answers that its views remember are taken over.
     """
     transactions = image.commit_log or _Forgotten(image)
+    catalogs, major = dict(image.catalogs).keys(), image.origin.major
+    with_definitions = len(catalogs) > len(catalog_oids(major))
     store = CatalogStore(
         image.origin,
         transactions,
         image.is_complete,
         fates=_fates_at(image, transactions),
-        with_definitions=len(image.catalogs) > len(catalog_oids(image.origin.major)),
+        with_definitions=with_definitions,
+        lacking=catalog_oids(major, with_definitions) - catalogs,
     )
     store.source, store.lsn, store.horizon = image, image.lsn, image.horizon
     store.unread = frozenset(image.unread)

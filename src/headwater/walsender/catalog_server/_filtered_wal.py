@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from headwater.base.kernels import borrowing_kernel, inline_kernel
 from headwater.pg.catalogs import GLOBAL_TABLESPACE
-from headwater.rmgr import relmap, smgr, standby, xlog
+from headwater.rmgr import dbase, relmap, smgr, standby, xlog
 from headwater.rmgr._locators import is_among
 from headwater.rmgr._record import Int, parse_headers, u32
 from headwater.rmgr.header_slots import BLOCKS, DB, MAIN_AT, MAIN_LENGTH, REL, SPC
-from headwater.rmgr.registry import CLOG, MULTIXACT, RELMAP, SMGR, STANDBY, XACT, XLOG
+from headwater.rmgr.registry import CLOG, DBASE, MULTIXACT, RELMAP, SMGR, STANDBY, XACT, XLOG
 from headwater.wal.layout import INFO_AT, LONG_HEADER, PAGE_SIZE, RMID_AT, SHORT_HEADER, XLR_RMGR_INFO_MASK
 
 DONE = -1
@@ -25,7 +25,7 @@ STAYS, GOES, MADE_AND_GOES, OF_ROLES = 0, 1, 2, 3
 
 CRC_AT, CRC_SIZE = 20, 4
 
-_LOCATOR_SIZE, _NUMBER_SIZE = 12, 4
+_LOCATOR_SIZE, _PLACE_SIZE, _NUMBER_SIZE = 12, 8, 4
 _PARAMETER_CHANGE: Final = xlog.PARAMETER_CHANGE
 _DECODING_CHANGE: Final = xlog.LOGICAL_DECODING_STATUS_CHANGE
 
@@ -38,23 +38,39 @@ class WantedFiles(NamedTuple):
     """The files whose records stay.
 
     Attributes:
-        database: OID; tablespace: where it lies.
-        shared, local: int64[] file numbers in ``global`` and in the database's directory, sorted.
+        databases: int64[n] OIDs of the database, and of those that it is a copy of; tablespaces: where each lies.
+        shared, local: int64[] file numbers in ``global`` and in the databases' directories, sorted.
         roles: int64[] file numbers of ``pg_authid``, sorted.
     """
 
-    database: int
-    tablespace: int
+    databases: Int64s
+    tablespaces: Int64s
     shared: Int64s
     local: Int64s
     roles: Int64s
 
 
 @inline_kernel
+def _is_place(spc: Int, db: Int, files: WantedFiles) -> bool:
+    is_place = False
+    for i in range(len(files.databases)):
+        is_place |= files.databases[i] == db and files.tablespaces[i] == spc
+    return bool(is_place)
+
+
+@inline_kernel
+def _is_database(db: Int, files: WantedFiles) -> bool:
+    is_database = False
+    for i in range(len(files.databases)):
+        is_database |= files.databases[i] == db
+    return bool(is_database)
+
+
+@inline_kernel
 def _holds(spc: Int, db: Int, rel: Int, files: WantedFiles) -> bool:
     if spc == GLOBAL_TABLESPACE:
         return bool(db == 0 and is_among(rel, files.shared))
-    return bool(db == files.database and spc == files.tablespace and is_among(rel, files.local))
+    return bool(_is_place(spc, db, files) and is_among(rel, files.local))
 
 
 @inline_kernel
@@ -63,6 +79,17 @@ def _main_holds(data: Bytes, at: Int, room: Int, files: WantedFiles) -> bool:
     if room < _LOCATOR_SIZE:
         return False
     return _holds(u32(data, at), u32(data, at + 4), u32(data, at + 8), files)
+
+
+@inline_kernel
+def _makes_place(data: Bytes, at: Int, room: Int, kind: Int, files: WantedFiles) -> bool:
+    """Tell whether a record makes the directory of one of the databases."""
+    # In 14 the second kind is that of a drop, which has a number of tablespaces where others have the first.
+    if room < _PLACE_SIZE or not _is_place(u32(data, at + 4), u32(data, at), files):
+        return False
+    if kind == dbase.CREATE_FILE_COPY:
+        return bool(room >= 2 * _PLACE_SIZE and _is_place(u32(data, at + 12), u32(data, at + 8), files))
+    return bool(kind == dbase.CREATE_WAL_LOG)
 
 
 @inline_kernel
@@ -75,7 +102,9 @@ def _without_block(data: Bytes, rmid: Int, kind: Int, headers: Int64s, files: Wa
         return STAYS if _main_holds(data, main + at, length - at, files) else GOES
     if rmid == RELMAP and kind == relmap.UPDATE and length >= _NUMBER_SIZE:
         database = u32(data, main)
-        return STAYS if database == 0 or database == files.database else GOES
+        return STAYS if database == 0 or _is_database(database, files) else GOES
+    if rmid == DBASE:
+        return STAYS if _makes_place(data, main, length, kind, files) else GOES
     if rmid == STANDBY:
         return GOES if kind == standby.LOCK else STAYS
     if rmid == XLOG:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.server_settings import read_configured
-from headwater.catalog.store.bootstrap import open_catalog
 from headwater.catalog.store.image_io import store_of
 from headwater.local_servers.server_errors import LocalServerError
 from headwater.local_servers.server_programs import ServerPrograms
@@ -28,6 +27,7 @@ from headwater.slots.history import Position, position_of_state
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
+from headwater.walsender.catalog_server.origin_files import files_since
 from headwater.walsender.catalog_server.standby import OF_ANSWERS, Standby
 from headwater.walsender.catalog_server.system_files import name_of_superuser, system_files
 
@@ -134,7 +134,7 @@ class CatalogServers:
                 place.standby.check_runs()
                 return place.standby
             files = system_files(store_of(state.state.catalog))
-            if place.standby is not None and files.is_lacking(place.standby.feed.passed_over):
+            if place.standby is not None and (place.standby.files | files).is_lacking(place.standby.feed.passed_over):
                 place.close()
             if place.standby is None:
                 place.standby = self._begin(database, state, files)
@@ -216,11 +216,12 @@ class CatalogServers:
     def _begin(self, database: str, state: KeptState, files: SystemFiles) -> Standby:
         source, store = self._source, store_of(state.state.catalog)
         backup = DataDirectory(source.backup)
-        files |= system_files(open_catalog(source.backup, database))
+        wal = source.wal(backup.start_lsn)
+        files = files_since(source.backup, backup, wal, files, state.state.lsn)
         defaults = {name: setting.value for name, setting in read_configured(source.backup, OF_ANSWERS).items()}
         standby = Standby(source.programs(), backup, files, database, name_of_superuser(store), defaults)
         try:
-            standby.begin(source.wal(backup.start_lsn), state.state.lsn)
+            standby.begin(wal, state.state.lsn)
         except BaseException:
             with suppress(OSError):
                 standby.close()

@@ -1,8 +1,10 @@
 """A data directory that has the catalogs of a backup and nothing else, for a standby that replays filtered WAL.
 
 In: the files of a backup, plain or in tar format. Out: the same files in a directory, of the catalogs, the fates of
-transactions and what recovery begins with. No table's file is among them, nor any database's but one: a server that is
-asked for rows finds no file, and says so.
+transactions and what recovery begins with. No table's file is among them, nor any database's but one, and those that
+it is a copy of: a server that is asked for rows finds no file, and says so.
+
+The directory of a database that was created since is made by the WAL.
 
 PostgreSQL: basebackup.c, xlogrecovery.c (read_backup_label), relpath.c.
 """
@@ -10,7 +12,7 @@ PostgreSQL: basebackup.c, xlogrecovery.c (read_backup_label), relpath.c.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headwater.catalog.copy.data_directory import DataDirectory
@@ -41,10 +43,11 @@ def copy_catalogs(source: DataDirectory, files: SystemFiles, directory: Path) ->
     Raises:
         CatalogError: a file cannot be read.
     """
-    folder = database_folder(source, files)
-    for name in (*_FOLDERS, folder):
+    folders = [database_folder(source, *place) for place in files.places]
+    there = [folder for folder in folders if source.tree.exists(f"{folder}/PG_VERSION")]
+    for name in (*_FOLDERS, *(folder.rpartition("/")[0] for folder in folders), *there):
         (directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = list(_names(source, files, folder))
+    names = list(_names(source, files, there))
     source.tree.expect(names)
     roles = {f"global/{number}" for number in files.roles}
     has_checksums = source.control.data_checksum_version != 0
@@ -54,21 +57,21 @@ def copy_catalogs(source: DataDirectory, files: SystemFiles, directory: Path) ->
         (directory / name).chmod(0o600)
 
 
-def database_folder(source: DataDirectory, files: SystemFiles) -> str:
-    """Return the folder of the database."""
-    if files.tablespace == DEFAULT_TABLESPACE:
-        return f"base/{files.database}"
+def database_folder(source: DataDirectory, tablespace: int, database: int) -> str:
+    """Return the folder of a database."""
+    if tablespace == DEFAULT_TABLESPACE:
+        return f"base/{database}"
     version = f"PG_{source.major}_{source.control.catalog_version}"
-    return f"{TABLESPACES}{files.tablespace}/{version}/{files.database}"
+    return f"{TABLESPACES}{tablespace}/{version}/{database}"
 
 
-def _names(source: DataDirectory, files: SystemFiles, folder: str) -> Iterator[str]:
+def _names(source: DataDirectory, files: SystemFiles, folders: Sequence[str]) -> Iterator[str]:
     tree = source.tree
-    singles = (*_SINGLE_FILES, f"{folder}/PG_VERSION", f"{folder}/pg_filenode.map")
-    yield from (name for name in singles if tree.exists(name))
+    of_folders = (f"{folder}/{name}" for folder in folders for name in ("PG_VERSION", "pg_filenode.map"))
+    yield from (name for name in (*_SINGLE_FILES, *of_folders) if tree.exists(name))
     for place in _WHOLE_FOLDERS:
         yield from (f"{place}/{name}" for name in tree.names(place))
-    for place, numbers in (("global", files.shared), (folder, files.local)):
+    for place, numbers in (("global", files.shared), *((folder, files.local) for folder in folders)):
         for name in tree.names(place):
             match = _RELATION_FILE.fullmatch(name)
             if match is not None and int(match[1]) in numbers:

@@ -5,10 +5,11 @@ the same length. So positions, ``xl_prev`` and transaction ids stay as they are;
 checksum change. A checksum is linear, and what changes lies at the same distance from its end in all records: the new
 one follows from the old one, whatever the record holds.
 
-What stays: records of catalogs' files; commits and aborts; what keeps ``pg_xact`` and ``pg_multixact``; checkpoints,
-ends of backups and all that the log itself needs. What goes besides other files' records: locks, which stand for
-nothing here; databases and tablespaces, which would be made; settings of the source's server, which are not this one's;
-origins; records of resource managers that an extension brought.
+What stays: records of catalogs' files; what makes the directory that they lie in; commits and aborts; what keeps
+``pg_xact`` and ``pg_multixact``; checkpoints, ends of backups and all that the log itself needs. What goes besides
+other files' records: locks, which stand for nothing here; other databases, and tablespaces, which would be made;
+settings of the source's server, which are not this one's; origins; records of resource managers that an extension
+brought.
 
 PostgreSQL: xlogrecord.h, xlogreader.c (ValidXLogRecord), xlog.c (xlog_redo: XLOG_NOOP).
 """
@@ -41,6 +42,8 @@ class SystemFiles:
         database: OID of the database; tablespace: where it lies.
         shared, local: file numbers of relations in ``global``, and in the database's directory.
         roles: file numbers of ``pg_authid``, which are among the shared ones.
+        earlier: tablespaces and OIDs of the directories that the database's is a copy of, one of the other: there the
+            same numbers stay.
     """
 
     database: int
@@ -48,6 +51,12 @@ class SystemFiles:
     shared: frozenset[int]
     local: frozenset[int]
     roles: frozenset[int] = frozenset()
+    earlier: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """The tablespaces and OIDs of all directories."""
+        return ((self.tablespace, self.database), *self.earlier)
 
     def __or__(self, other: SystemFiles) -> SystemFiles:
         """Return the files of both."""
@@ -57,18 +66,20 @@ class SystemFiles:
             self.shared | other.shared,
             self.local | other.local,
             self.roles | other.roles,
+            self.earlier,
         )
 
     @property
     def wanted(self) -> k.WantedFiles:
         """The files, for kernels."""
         numbers = (np.array(sorted(part), np.int64) for part in (self.shared, self.local, self.roles))
-        return k.WantedFiles(self.database, self.tablespace, *numbers)
+        tablespaces, databases = np.array(self.places, np.int64).T
+        return k.WantedFiles(databases.copy(), tablespaces.copy(), *numbers)
 
     def is_lacking(self, made: frozenset[tuple[int, int]]) -> bool:
         """Tell whether a file stays that is among some, as (database, number)."""
-        mine = {(0, number) for number in self.shared} | {(self.database, number) for number in self.local}
-        return not mine.isdisjoint(made)
+        places = {0: self.shared, **{database: self.local for _, database in self.places}}
+        return any(number in places.get(database, ()) for database, number in made)
 
 
 @dataclass(frozen=True)

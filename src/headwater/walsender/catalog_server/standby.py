@@ -24,6 +24,7 @@ from headwater.local_servers.local_server import LocalServer
 from headwater.local_servers.server_errors import LocalServerError
 from headwater.local_servers.server_programs import ServerPrograms
 from headwater.local_servers.server_user import give_to_server
+from headwater.pg.catalogs import DEFAULT_TABLESPACE
 from headwater.pg.lsn import Lsn
 from headwater.pg.version import VERSIONS
 from headwater.protocol.backend_messages import Value
@@ -47,7 +48,7 @@ REPLAY_SECONDS = 600.0
 STEP_BYTES = 256 << 20
 """Of WAL that lies in the server's directory, about, until it has replayed it."""
 
-MOST_SESSIONS = 100
+MOST_SESSIONS, MOST_WATCHING = 100, 5
 SETTINGS = {
     "hot_standby": "on",
     "listen_addresses": "",
@@ -321,8 +322,23 @@ class Standby(LocalServer):
         try:
             row = self.ask("SELECT pg_catalog.pg_last_wal_replay_lsn()")[0]
         except (SessionError, LocalServerError):
-            return 0
+            return self._replayed_without_database()
         return Lsn.parse(row[0].decode()) if row[0] is not None else 0
+
+    def _replayed_without_database(self) -> int:
+        """Ask as a client of replication does: the database may not be there yet."""
+        try:
+            connection = AskedConnection(
+                self.socket_directory, self.port, {"user": self._superuser, "replication": "true"}
+            )
+        except LocalServerError:
+            return 0
+        try:
+            return Lsn.parse((connection.run("IDENTIFY_SYSTEM")[0][2] or b"0/0").decode())
+        except SessionError:
+            return 0
+        finally:
+            connection.close()
 
     def _take_histories(self, wal: WalDirectory) -> None:
         """Write the history files of the timelines that the WAL is on."""
@@ -339,8 +355,11 @@ class Standby(LocalServer):
         control = self._source.tree.read("global/pg_control")
         limits = settings_of_standbys(control, self._source.major)
         settings = {**SETTINGS, **{name: str(value) for name, value in limits.items()}}
+        settings["max_wal_senders"] = str(max(limits["max_wal_senders"], MOST_WATCHING))
         settings["max_connections"] = str(max(limits["max_connections"], MOST_SESSIONS))
         settings.update(self._defaults)
+        if any(tablespace != DEFAULT_TABLESPACE for tablespace, _ in self.files.places):
+            settings["allow_in_place_tablespaces"] = "on"  # They are folders here, no links.
         settings["unix_socket_directories"] = str(self.socket_directory)
         settings["port"] = str(self.port)
         if VERSIONS[self._source.major].prefetches_in_recovery:
@@ -348,7 +367,7 @@ class Standby(LocalServer):
         if VERSIONS[self._source.major].has_event_trigger_switch:
             settings["event_triggers"] = "off"
         self._write("postgresql.conf", "".join(map(_line, settings.items())))
-        self._write("pg_hba.conf", "local all all trust\n")
+        self._write("pg_hba.conf", "local all,replication all trust\n")
         self._write("pg_ident.conf", "")
         self._write("postgresql.auto.conf", "")
         self._write("standby.signal", "")

@@ -134,7 +134,7 @@ def copied_rows(
     session = _session(source, at, settings, store.encoding)
     store.name_by(SearchPath.parse(session.search_path))
     table = copied_table(store, store.view(lsn), copy, session)
-    backup = _backup(source.catalog, image, lsn)
+    backup = backup_before(source.catalog, image, lsn)
     form = CopyForm(table.columns, table.filters, session, copy.is_binary, lsn)
     batches = _Copying(source, engine, backup, form, table.leaves).batches()
     return CopyOut(len(table.columns), copy.is_binary, _binary(table, batches) if copy.is_binary else batches)
@@ -167,8 +167,12 @@ def _check_sendable(table: CopiedTable) -> None:
             raise SessionError(text, sqlstate=UNDEFINED_FUNCTION)
 
 
-def _backup(catalog: str, image: CatalogImage, lsn: int) -> DataDirectory:
-    """Open the backup, and see that nothing in it is of after an LSN."""
+def backup_before(catalog: str, image: CatalogImage, lsn: int) -> DataDirectory:
+    """Open the backup, and see that nothing in it is of after an LSN.
+
+    Raises:
+        SessionError: it is, or it is none that has rows, or another one than the catalog comes from.
+    """
     try:
         backup = DataDirectory(catalog)
         reach = backup.reach_lsn

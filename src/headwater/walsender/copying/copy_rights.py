@@ -9,7 +9,12 @@ from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.pg.version import Version
 from headwater.walsender.copying.inheritors import all_inheritors
 from headwater.walsender.sql.copy_shapes import CopyTable
-from headwater.walsender.sql.published_tables import PublishedTable, existing_publications, table_in_each
+from headwater.walsender.sql.published_tables import (
+    PublishedTable,
+    existing_publications,
+    has_all_sequences,
+    table_in_each,
+)
 
 
 def may_copy(copy: CopyTable, names: Iterable[str], catalog: HistoricCatalog, version: Version) -> bool:
@@ -26,6 +31,11 @@ def may_copy(copy: CopyTable, names: Iterable[str], catalog: HistoricCatalog, ve
     has_children = copy.is_query and not copy.only and relation.kind != "p"
     oids = all_inheritors(catalog, oid) if has_children else [oid]
     return all(_is_published(oid, copy, publications, catalog, version) for oid in oids)
+
+
+def may_read_sequences(names: Iterable[str] | None, catalog: HistoricCatalog) -> bool:
+    """Tell whether a user may read sequences: one who is limited to publications, if one of these has all sequences."""
+    return names is None or has_all_sequences(existing_publications(names, catalog), catalog)
 
 
 def _is_published(

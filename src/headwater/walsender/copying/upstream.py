@@ -43,7 +43,7 @@ class UpstreamSnapshot:
     def __init__(self, conninfo: str, database: str, system_identifier: int, settings: Settings) -> None:
         self._connection = ReplicationConnection(conninfo, database)
         try:
-            self.timeline = self._checked_timeline(system_identifier)
+            self.timeline = check_system(self._connection, system_identifier)
             for name, value in settings:
                 self._connection.rows(f"SELECT pg_catalog.set_config({_literal(name)}, {_literal(value)}, false)")
             self._connection.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
@@ -51,14 +51,6 @@ class UpstreamSnapshot:
         except BaseException:
             self._connection.close()
             raise
-
-    def _checked_timeline(self, expected: int) -> int:
-        ((identifier, timeline, *_),) = self._connection.rows("IDENTIFY_SYSTEM")
-        if identifier != str(expected):
-            raise SessionError(
-                f"the primary is another cluster, of system identifier {identifier}, where the WAL is of {expected}"
-            )
-        return int(timeline or 0)
 
     def _make_slot(self) -> int:
         name = quoted(f"headwater_{secrets.token_hex(8)}")
@@ -96,6 +88,20 @@ class UpstreamSnapshot:
     def close(self) -> None:
         """Let go of the snapshot, and of the slot with it."""
         self._connection.close()
+
+
+def check_system(connection: ReplicationConnection, expected: int) -> int:
+    """Check that a server is of a cluster, by the system identifier; return the timeline that it is on.
+
+    Raises:
+        SessionError: it is another cluster.
+    """
+    ((identifier, timeline, *_),) = connection.rows("IDENTIFY_SYSTEM")
+    if identifier != str(expected):
+        raise SessionError(
+            f"the primary is another cluster, of system identifier {identifier}, where the WAL is of {expected}"
+        )
+    return int(timeline or 0)
 
 
 def _literal(text: str) -> str:

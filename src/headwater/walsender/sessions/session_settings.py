@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from headwater.errors import SessionError, UsageError
 from headwater.pg.encodings import SQL_ASCII, UTF8, conversion_error, encode_text
+from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER_VALUE,
@@ -97,6 +98,9 @@ _SEARCH_PATH = '"$user", public'
 _CUSTOM = re.compile(r"[a-z_][\w$]*(\.[a-z_][\w$]*)+")
 """Names of settings that an extension might have: any of them may be set."""
 
+_SLOTS_AT = "headwater.slots_at"
+"""The LSN at which this session's slots are made, with their snapshots; without it at the end of the log."""
+
 _CHOICES = {"intervalstyle": tuple(INTERVAL_STYLES), "bytea_output": ("escape", "hex")}
 
 
@@ -130,6 +134,8 @@ class ClientSettings:
         """
         key = name.lower()
         if _CUSTOM.fullmatch(key) is not None:
+            if key == _SLOTS_AT and value:
+                _check_lsn(key, value)
             self._values[key] = value
             return False
         before = self._values.get(key)
@@ -243,6 +249,12 @@ class ClientSettings:
         return value
 
     @property
+    def slots_at(self) -> int | None:
+        """The LSN at which slots are to be made; None for the end of the log."""
+        value = self._values.get(_SLOTS_AT)
+        return int(Lsn.parse(value)) if value else None
+
+    @property
     def sender_timeout(self) -> float:
         """Seconds after which a silent client is given up; 0 for never."""
         return self.milliseconds["wal_sender_timeout"] / 1000
@@ -265,6 +277,13 @@ class ClientSettings:
         except UsageError as error:
             raise _refused(key, value, error) from None
         return str(getattr(session, key))
+
+
+def _check_lsn(name: str, value: str) -> None:
+    try:
+        Lsn.parse(value)
+    except UsageError:
+        raise _invalid(name, value) from None
 
 
 def _in_ascii(text: str, escapes: bool) -> str:

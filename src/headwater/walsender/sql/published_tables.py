@@ -94,8 +94,13 @@ def table_in_each(oid: int, publications: Sequence[Publication], catalog: Histor
 
 def published_sequences(publications: Sequence[Publication], catalog: HistoricCatalog) -> list[RelationSchema]:
     """Return all sequences, if one of the publications has them."""
+    return _existing(catalog.sequences(), catalog) if has_all_sequences(publications, catalog) else []
+
+
+def has_all_sequences(publications: Sequence[Publication], catalog: HistoricCatalog) -> bool:
+    """Tell whether one of the publications has all sequences."""
     rows = (row for publication in publications for row in catalog.named_rows("pg_publication", "oid", publication.oid))
-    return _existing(catalog.sequences(), catalog) if any(row.flag("puballsequences") for row in rows) else []
+    return any(row.flag("puballsequences") for row in rows)
 
 
 def _relations(catalog: HistoricCatalog) -> list[RelationSchema]:

@@ -4,7 +4,7 @@ Which of them a subscriber sends goes by its own major and by the server's; a sh
 
 PostgreSQL: commands/subscriptioncmds.c (check_publications, check_publications_origin, fetch_table_list,
 fetch_relation_list), replication/logical/tablesync.c (fetch_remote_table_info), libpqwalreceiver.c
-(ALWAYS_SECURE_SEARCH_PATH_SQL). Known gap: the values of sequences (sequencesync.c, 19).
+(ALWAYS_SECURE_SEARCH_PATH_SQL). The values of sequences (19): :mod:`headwater.walsender.sql.sequence_answers`.
 """
 
 from __future__ import annotations

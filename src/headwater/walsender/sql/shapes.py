@@ -4,7 +4,8 @@ In: a template such as ``SELECT c.oid FROM pg_class c WHERE c.relname = {text na
 shape. A template is read once; a text is compared with it token by token, without going back.
 
 Slots: ``{text x}`` is a string constant, ``{texts x}`` a list of them, ``{number x}`` digits. ``{leftouts x}`` stands
-for any number of conditions ``AND NOT (N.nspname = 's' AND C.relname = 't')``.
+for any number of conditions ``AND NOT (N.nspname = 's' AND C.relname = 't')``. ``{triples x}`` is a list of rows such
+as ``('s', 't', 0)``.
 
 Known gap: a name is compared as it is written; ``pg_class`` and ``pg_catalog.pg_class`` differ.
 """
@@ -25,11 +26,12 @@ _Taken = tuple[tuple[str, ...], int]
 """The values that a slot takes, and the number of the token after them."""
 
 _LEFT_OUT = tokens_of("AND NOT (N.nspname = {text schema} AND C.relname = {text table})", with_slots=True) or ()
+_TRIPLE = tokens_of("({text schema}, {text name}, {number n})", with_slots=True) or ()
 _KEYWORDS = frozenset(
     {
         *("all", "and", "any", "array", "as", "by", "case", "distinct", "else", "end", "from", "in", "inner", "is"),
-        *("join", "lateral", "left", "not", "null", "on", "or", "order", "select", "then", "union", "variadic"),
-        *("when", "where"),
+        *("join", "lateral", "left", "not", "null", "on", "or", "order", "select", "then", "true", "union"),
+        *("values", "variadic", "when", "where"),
     }
 )
 """Words that mean something else in quotes."""
@@ -163,9 +165,22 @@ def _left_outs(text: Sequence[Token], at: int) -> _Taken | None:
     return tuple(values), at
 
 
+def _triples(text: Sequence[Token], at: int) -> _Taken | None:
+    """Take rows of two string constants and a number, with commas between them, at least one."""
+    values = list[str]()
+    while (row := match_tokens(_TRIPLE, text, at)) is not None:
+        values += [*row[0]["schema"], *row[0]["name"], *row[0]["n"]]
+        at = row[1]
+        if at == len(text) or not _is_sign(text[at], ","):
+            return tuple(values), at
+        at += 1
+    return None
+
+
 _SLOTS: dict[str, Callable[[Sequence[Token], int], _Taken | None]] = {
     "text": _of_kind(Kind.LITERAL),
     "number": _of_kind(Kind.NUMBER),
     "texts": _texts,
     "leftouts": _left_outs,
+    "triples": _triples,
 }
