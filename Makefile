@@ -55,7 +55,7 @@ types: $(READY) ## check types
 	$(VENV)/bin/mypy
 
 test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
-	$(VENV)/bin/pytest --all-rungs $(BESIDE) -m "not slow"
+	$(VENV)/bin/pytest --all-rungs --in-memory $(BESIDE) -m "not slow"
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
 
 docs: $(READY) ## build the documentation as a site, in build/site; a broken link is an error

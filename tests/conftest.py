@@ -20,6 +20,7 @@ import pytest
 
 from copied_clusters import CopiedClusters
 from failure_texts import FailureTexts
+from files_in_memory import FilesInMemory, has_room
 from headwater import option_names
 from headwater.base.cache_places import SERVER_CACHE_VARIABLE, server_cache
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
@@ -60,6 +61,7 @@ def options_have_flags_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headwater")
     group.addoption("--all-rungs", action="store_true", help="fail when a rung passed no test")
+    group.addoption("--in-memory", action="store_true", help="keep files of tests in memory, if there is room")
     group.addoption("--all-majors", action="store_true", help="every supported PostgreSQL and many seeds")
     group.addoption(
         "--first-minors", action="store_true", help="servers are the earliest minor releases that there are packages of"
@@ -103,6 +105,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"one of {' and '.join(MINORS)} at a time")
     if folders and not hasattr(config, "workerinput"):
         os.environ[SERVER_CACHE_VARIABLE] = str(server_cache() / folders[0])
+    if config.getoption("--in-memory") and not hasattr(config, "workerinput") and has_room():
+        config.pluginmanager.register(FilesInMemory(config))
     config.pluginmanager.register(FailureTexts())
     config.stash[SECONDS] = SpentSeconds()
     config.pluginmanager.register(config.stash[SECONDS])

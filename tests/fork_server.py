@@ -5,6 +5,9 @@ rungs do little more work than that. A fork has both in memory. It is a process 
 signals, streams and an environment of its own. Its end waits for threads, runs what was registered for it, and leaves
 memory to the kernel: taking kernels down one by one is a third of a second.
 
+On a new machine there are no kernels yet when the first command is forked. What is compiled meanwhile, by commands or
+by anybody else, is loaded before the next fork.
+
 Requests come by a socket, which is argument 1: JSON, with standard output, standard error, and a pipe. The command
 writes its number to the pipe once signals reach it; this process writes its exit status there.
 """
@@ -55,27 +58,42 @@ class Request:
 
 
 def import_all() -> None:
-    """Import what commands need, and load the kernels that are compiled."""
+    """Import what commands need."""
     for name in COMMANDS:
         importlib.import_module(f"headwater.cli.{name}")
     for name in ROOMS:
         room = importlib.import_module(f"headwater.{name}")
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
-    importlib.import_module("headwater.spark.kernel_loading").load_kernels()
-    gc.collect()
-    gc.freeze()
+
+
+class CompiledKernels:
+    """The kernels that this process could call, as far as anybody has compiled them."""
+
+    def __init__(self) -> None:
+        self._loading = importlib.import_module("headwater.spark.kernel_loading")
+        self._places = {kernel._cache.index.parent for kernel in self._loading.task_kernels()}
+        self._loaded: list[int] = []
+
+    def load(self) -> None:
+        """Load those that are new: machine code comes into its directory as a file."""
+        times = [place.stat().st_mtime_ns for place in self._places]
+        if times != self._loaded:
+            self._loading.load_kernels()
+            self._loaded = times
+            gc.collect()
+            gc.freeze()
 
 
 class Server:
     """Forks commands, and tells how they have ended.
 
     Args:
-        channel: gives requests.
+        channel: gives requests; kernels: are loaded before each fork.
     """
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, channel: socket.socket, kernels: CompiledKernels) -> None:
+        self._channel, self._kernels = channel, kernels
         self._pipes: dict[int, int] = {}
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -105,6 +123,7 @@ class Server:
 
     def _fork(self, request: Request) -> bool:
         """Fork; tell whether this is the command's process."""
+        self._kernels.load()
         number = os.fork()
         if not number:
             self._leave()
@@ -188,7 +207,7 @@ def run(words: list[str]) -> None:
 
 if __name__ == "__main__":
     import_all()
-    asked = Server(socket.socket(fileno=int(sys.argv[1]))).run()
+    asked = Server(socket.socket(fileno=int(sys.argv[1])), CompiledKernels()).run()
     if asked is not None:
         become(asked)
         end(asked.words)

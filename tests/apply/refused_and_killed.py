@@ -5,19 +5,16 @@ What must hold: each row of the source is on the target, or among the dead lette
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from apply.scripts.script_runner import Script
+from forked_commands import MAIN, ForkedCommand
 from serving.service import END_SECONDS
 
 DRIVER = Path(__file__).with_name("killed_apply.py")
-MAIN = ("-m", "headwater.cli.main")
 TABLES = (
     "CREATE TABLE t (id int PRIMARY KEY, n int, note text)",
     "CREATE TABLE other (id int, part int)",
@@ -56,10 +53,8 @@ def more_of(number: int) -> str:
 def run(words: Sequence[str], end: str, step: int | None, log: Path) -> int:
     """Apply up to an LSN, or until it kills itself at a step; return the exit status."""
     program = MAIN if step is None else (str(DRIVER), str(step))
-    command = [sys.executable, *program, "apply", *words, "--end", end]
-    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
     with log.open("ab") as errors:
-        return subprocess.run(command, stderr=errors, env=environment, timeout=END_SECONDS, check=False).returncode
+        return ForkedCommand([*program, "apply", *words, "--end", end], stderr=errors).wait(END_SECONDS)
 
 
 def run_with_kills(words: Sequence[str], end: str, steps: Sequence[int], log: Path) -> int:

@@ -63,9 +63,10 @@ DAILY = (
     ("root", 16, 16),
     ("filtered", 18, 18),
 )
+DAILY_SEED = 1
 PAIRS = ((14, 14), (15, 15), (16, 16), (17, 17), (18, 18), (19, 19), (14, 18), (18, 14), (16, 19), (19, 15))
 CASES = [
-    *(pytest.param(*case, 1, id="-".join(map(str, case))) for case in DAILY),
+    *(pytest.param(*case, DAILY_SEED, id="-".join(map(str, case))) for case in DAILY),
     *(
         pytest.param(kind, *pair, seed, marks=pytest.mark.slow, id=f"{kind}-{pair[0]}-{pair[1]}-{seed}")
         for kind in KINDS
@@ -89,10 +90,10 @@ def test_random_work(tmp_path: Path, name: str, publisher: int, target: int, see
         options=kind.options,
         is_two_phase=kind.is_two_phase,
     ) as pair:
-        work(pair, seed, kind)
+        work(pair, seed, kind, 2 if seed == DAILY_SEED else 3)
 
 
-def work(pair: Differential, seed: int, kind: Kind, rounds: int = 3, steps: int = 25) -> None:
+def work(pair: Differential, seed: int, kind: Kind, rounds: int, steps: int = 25) -> None:
     """Let sessions work; in between both are compared, and definitions change."""
     # A start asks the publisher for its tables, which waits for one that is locked by a prepared transaction.
     pair.catch_up()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from apply.sync_runs import RUN_SECONDS
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from forked_commands import MAIN, run_forked
 from headwater.apply.dry_run import Findings, dry_run
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.incoming.requests import ApplyRequest
@@ -164,13 +164,13 @@ def test_from_wal(pair: Pair, tmp_path: Path) -> None:
     backup = backup_of(pair.server, tmp_path / "backup")
     request = _begun(pair, TARGET, WORK)
     pair.run(SOURCE, "SELECT pg_switch_wal()")
-    command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
+    command = [*MAIN, "apply", "--wal", str(pair.server.wal_directory)]
     command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
     command += ["--to", request.target, "--publication", "p", "--no-copy-data", "--dry-run"]
     before = _places(pair)
     for _ in range(2):
         pair.run(OURS, "ALTER SEQUENCE s.t_at_seq RESTART 1")
-        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        run = run_forked(command, RUN_SECONDS)
         assert run.stderr == ""
         lines = [_plain(line) for line in run.stdout.splitlines()]
         assert lines[:-1] == list(LINES)

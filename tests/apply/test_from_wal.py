@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from apply.sync_runs import RUN_SECONDS
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from forked_commands import MAIN, ForkedCommand, run_forked
 from headwater.apply.incoming import wal_source
 from headwater.cli.apply import apply_command
 from headwater.cli.shared_flags import EngineFlags
@@ -42,10 +42,9 @@ def test_the_same_rows(tmp_path: Path) -> None:
             pair.run(database, *TABLES)
         pair.run(SOURCE, "ALTER TABLE s.whole REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLES IN SCHEMA s")
         backup = backup_of(pair.server, tmp_path / "backup")
-        command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
+        command = [*MAIN, "apply", "--wal", str(pair.server.wal_directory)]
         command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
-        command += ["--to", pair.place(OURS), "--publication", "p", "--disable-on-error"]
-        command.append("--no-copy-data")
+        command += ["--to", pair.place(OURS), "--publication", "p", "--disable-on-error", "--no-copy-data"]
         for number in (1, 2):
             _work(pair, number)
             end = ["--end", str(Lsn(pair.end()))]
@@ -53,9 +52,10 @@ def test_the_same_rows(tmp_path: Path) -> None:
             pair.run(SOURCE, "SELECT pg_log_standby_snapshot()")
             # The second time all is there already.
             for _ in range(2):
-                subprocess.run([*command, *end], check=True, timeout=200)
+                ended = run_forked([*command, *end], RUN_SECONDS)
+                assert ended.returncode == 0, ended.stderr
             assert pair.rows(OURS) == pair.rows(SOURCE)
-        running = subprocess.Popen(command)
+        running = ForkedCommand(command)
         try:
             for number in (3, 4):
                 _work(pair, number)
@@ -96,7 +96,7 @@ def test_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
     ],
 )
 def test_flags_that_wal_has_no_use_for(tmp_path: Path, flags: tuple[str, ...], text: str) -> None:
-    command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(tmp_path), "--catalog", str(tmp_path)]
+    command = [*MAIN, "apply", "--wal", str(tmp_path), "--catalog", str(tmp_path)]
     command += ["--slots", str(tmp_path), "--to", "host=x", "--publication", "p", *flags]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    refused = run_forked(command, RUN_SECONDS)
     assert (refused.returncode, text in refused.stderr) == (2, True)

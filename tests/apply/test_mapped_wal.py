@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from apply.sync_runs import RUN_SECONDS
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
+from forked_commands import MAIN, run_forked
 from headwater.pg.lsn import Lsn
 from serving.service import backup_of
 
@@ -54,7 +54,7 @@ def test_the_same_rows(tmp_path: Path, rounds: int) -> None:
         pair.run(OURS, *TARGET)
         pair.run(SOURCE, "CREATE PUBLICATION p FOR TABLES IN SCHEMA s")
         backup = backup_of(pair.server, tmp_path / "backup")
-        command = [sys.executable, "-m", "headwater.cli.main", "apply", "--wal", str(pair.server.wal_directory)]
+        command = [*MAIN, "apply", "--wal", str(pair.server.wal_directory)]
         command += ["--catalog", str(backup), "--database", SOURCE, "--slots", str(tmp_path / "slots")]
         command += ["--to", pair.place(OURS), "--publication", "p", "--disable-on-error", "--no-copy-data"]
         for number in range(1, rounds + 1):
@@ -62,12 +62,12 @@ def test_the_same_rows(tmp_path: Path, rounds: int) -> None:
             end = ["--end", str(Lsn(pair.end()))]
             # The next record lets it see that all before is there.
             pair.run(SOURCE, "SELECT pg_log_standby_snapshot()")
-            subprocess.run([*command, *RULES, "--delay", "1s", *end], check=True, timeout=200)
+            ended = run_forked([*command, *RULES, "--delay", "1s", *end], RUN_SECONDS)
+            assert ended.returncode == 0, ended.stderr
             rows = pair.rows(OURS)
             for table, query in EXPECTED.items():
                 assert rows[table] == [text for (text,) in pair.run(SOURCE, query)]
                 assert rows[table]
         if rounds > 1:
-            wrong = [*command, "--rename", "s.none=s.t"]
-            refused = subprocess.run(wrong, check=False, timeout=200, capture_output=True, text=True)
+            refused = run_forked([*command, "--rename", "s.none=s.t"], RUN_SECONDS)
             assert (refused.returncode, 'table "s.none" is not published' in refused.stderr) == (2, True)

@@ -6,8 +6,6 @@ From 16 on a server moves the session's origin also where it rolls a transaction
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 
@@ -17,7 +15,8 @@ import pytest
 from apply import locked_ends
 from apply.scripts.script_runner import Script, Servers, new_script, run_in, server_of
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
-from serving.service import wait_until
+from forked_commands import ForkedCommand
+from serving.service import END_SECONDS, wait_until
 
 LATE = """
 CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'too late'; END$$;
@@ -98,10 +97,11 @@ def test_sessions_that_are_ended_before_their_commit(major: int, transactions: i
     with pair_of(major) as pair:
         pair.run(SOURCE, *MADE_SOURCE)
         pair.run(OURS, MADE_SOURCE[0])
-        command = [sys.executable, str(locked_ends.__file__), "apply", "--from", pair.place(SOURCE)]
+        command = [str(locked_ends.__file__), "apply", "--from", pair.place(SOURCE)]
         command += ["--to", pair.place(OURS), "--publication", "p", "--no-copy-data", "--retry-interval", "0.2"]
         command += ["--workers", str(workers)]
-        with subprocess.Popen(command) as process, psycopg.connect(pair.place(OURS), autocommit=True) as holding:
+        process = ForkedCommand(command)
+        with psycopg.connect(pair.place(OURS), autocommit=True) as holding:
             try:
                 wait_until(lambda: pair.run(SOURCE, "SELECT count(*) FROM pg_replication_slots WHERE active") == [(1,)])
                 pair.run(SOURCE, "INSERT INTO t SELECT generate_series(1, 30)")
@@ -121,3 +121,4 @@ def test_sessions_that_are_ended_before_their_commit(major: int, transactions: i
                 wait_until(partial(_has, pair, 31 + transactions * rows))
             finally:
                 process.send_signal(signal.SIGINT)
+                process.wait(END_SECONDS)

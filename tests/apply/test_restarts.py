@@ -32,7 +32,7 @@ TABLES = (
 _DRIVER = Path(__file__).with_name("killed_apply.py")
 MOST_STEPS = 150
 """That a run does before it is killed."""
-KILLS = [(20, True), *(pytest.param(200, is_two_phase, marks=pytest.mark.slow) for is_two_phase in (False, True))]
+KILLS = [(12, True), *(pytest.param(200, is_two_phase, marks=pytest.mark.slow) for is_two_phase in (False, True))]
 RESTARTS = [4, pytest.param(40, marks=pytest.mark.slow)]
 END_SECONDS = 60
 IDLE_SECONDS = 3.0

@@ -11,6 +11,9 @@ import psycopg
 
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
+PACE_SECONDS = 0.01
+"""Between two jobs of a session: what is taken beside them, and who follows them, have their share of the processor."""
+
 EAGER = {"shared_buffers": "1MB", "bgwriter_delay": "10ms", "checkpoint_timeout": "30s", "autovacuum": "on"}
 
 BUSY = """
@@ -62,6 +65,7 @@ class Load:
                     job(connection, dice)
                 connection.rollback()
                 self.done += 1
+                self._over.wait(PACE_SECONDS)
 
     def _write(self, connection: psycopg.Connection[Any], dice: random.Random) -> None:
         body = f"(SELECT string_agg(md5((random() * j)::text), '') FROM generate_series(1, {dice.randint(1, 200)}) j)"

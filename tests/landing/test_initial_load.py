@@ -21,6 +21,7 @@ from headwater.slots.value_file import save_value
 from landing.busy_servers import BUSY, EAGER, Load
 from landing.existing_rows import compare, landed, run, selected, server_of
 from landing.online_backups import back_up
+from serving.service import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
@@ -305,8 +306,7 @@ def test_an_online_backup_of_a_busy_server(engine: Engine, tmp_path: Path, major
                 done = load.done
                 for _ in range(6):
                     third.execute("CHECKPOINT")
-                while load.done < done + 200:
-                    third.execute("SELECT 1")
+            wait_until(lambda: load.done > done + 200)
         with server.connect() as connection:
             connection.execute("CHECKPOINT")
             run(connection, "INSERT INTO quiet VALUES (99999, 'last');\nUPDATE busy SET n = -1 WHERE id % 9 = 0")

@@ -445,8 +445,8 @@ def test_a_busy_server(tmp_path: Path, major: int, seed: int) -> None:
         with Load(server, seed) as load:
             backup = backup_of(server, tmp_path / "base")
             done = load.done
-            wait_until(lambda: load.done > done + 200)
+            wait_until(lambda: load.done > done + 100)
             with copies(server, major, backup) as compared:
-                wait_until(lambda: load.done > done + 300)
+                wait_until(lambda: load.done > done + 150)
                 compared.compare(*(f"COPY public.{table} TO STDOUT" for table in ("busy", "child", "quiet")))
                 compared.compare("COPY (SELECT id, region FROM public.split) TO STDOUT")

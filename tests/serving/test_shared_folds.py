@@ -53,7 +53,7 @@ def pgoutput(publications: str, *more: str) -> tuple[str, ...]:
 
 
 KINDS = {
-    "all": Kind("pgoutput", pgoutput("everything"), count=3),
+    "all": Kind("pgoutput", pgoutput("everything"), count=2),
     "chosen": Kind("pgoutput", pgoutput("chosen"), count=2),
     "both": Kind("pgoutput", pgoutput("chosen,everything"), count=1),
     "streaming": Kind("pgoutput", pgoutput("everything", "streaming=on"), count=2, is_late=True),
@@ -64,7 +64,7 @@ PUBLICATIONS = (
     "CREATE PUBLICATION everything FOR ALL TABLES",
     "CREATE PUBLICATION chosen FOR TABLE busy{filter}, split",
 )
-JOBS = 100
+JOBS = 60
 """Transactions between two connections of the client that connects again and again."""
 
 SETTINGS = {"logical_decoding_work_mem": "64kB", "max_wal_senders": "20"}
@@ -150,7 +150,7 @@ def test_each_stream_is_the_servers(tmp_path: Path, major: int) -> None:
         make_slot_by_client(serving.environment(), major, "text_again", "test_decoding")
         clients.make_slots()
         clients.start()
-        parts = [tmp_path / f"again-{number}" for number in range(5)]
+        parts = [tmp_path / f"again-{number}" for number in range(4)]
         for number, part in enumerate(parts[:-1]):
             clients.begin("text_again", part)
             with Load(server, major + number) as load:

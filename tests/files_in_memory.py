@@ -1,0 +1,58 @@
+"""A place in memory for the files of tests: clusters, base backups, and what tests write.
+
+A cluster and a base backup are more than a thousand files each, which a disk takes ten times as long to make as memory
+does; and each backup is synced. Nothing is proved by that: a test kills processes, not the machine. With
+``--in-memory``, as ``make test`` has it, temporary files of all processes of a run go to a directory of
+:data:`MEMORY`, unless memory is short there. It is removed at the end, also of a run with failures.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from headwater.base.temporary_directories import OwnDirectory
+
+MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 8 << 30
+"""That are free; a run of four processes was seen to take two fifths of it."""
+
+
+class FilesInMemory:
+    """A plugin of pytest: the directory of a run, until it ends.
+
+    Args:
+        config: of the process that hands tests out.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._directory = OwnDirectory(MEMORY)
+        self._directory.path.chmod(0o711)
+        # As short as /tmp/pytest-of-root/pytest-0: paths of sockets are limited.
+        place = self._directory.path / "t"
+        place.mkdir()
+        place.chmod(0o1777)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+        config.option.basetemp = str(place / "p")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Remove the directory."""
+        self._directory.close()
+
+
+def has_room() -> bool:
+    """Tell whether files can be kept in memory: as much is free of it as is free for files."""
+    if not MEMORY.is_dir():
+        return False
+    return min(shutil.disk_usage(MEMORY).free, _available_bytes()) >= NEEDED_BYTES
+
+
+def _available_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("MemAvailable:"))
+    return int(line.split()[1]) << 10
