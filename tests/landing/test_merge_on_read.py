@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from headwater.jobs.engine import Engine
+from headwater.lakes.deletes import deletion_vectors
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
+from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
@@ -25,7 +28,7 @@ from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, se
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 TABLES = ("numbered", "named", "long", "parts")
-ROWS, ROUNDS = 400, 8
+ROWS, ROUNDS = 400, 12
 SETUP = f"""
 CREATE TABLE numbered (id int PRIMARY KEY, v text);
 CREATE TABLE named (name text, at uuid, v numeric(12, 2), PRIMARY KEY (name, at));
@@ -146,3 +149,49 @@ def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path) -> 
         write_mode = modes[number % len(modes)]
         landed(engine, log, LandingTarget(target.place, "delta", mode="current", write_mode=write_mode), lsn)
         require_equal(log, target, lsn)
+
+
+def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path) -> None:
+    """Files stay few, and none has much that is deleted; without a budget all stay."""
+    counts = {}
+    for budget in (0, 1 << 20):
+        target = replace(deleting(tmp_path / f"lake-{budget}"), rewrite_budget=budget)
+        for lsn in log.moments:
+            landed(engine, log, target, lsn)
+        require_equal(log, target, lsn)
+        with Lake(target) as lake:
+            files = [file for _, table in lake.tables.landed() for file in table.files.values()]
+        counts[budget] = len(files)
+        if budget:
+            assert all(file.left >= 0.7 * file.rows for file in files)
+    assert counts[1 << 20] < counts[0] - 12
+
+
+def test_old_versions_expire(engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion_vectors, "INLINE_BYTES", 0)
+    target = deleting(tmp_path / "lake")
+    for lsn in list(log.moments)[:-1]:
+        landed(engine, log, target, lsn)
+    there = len(list(target.place.rglob("deletion_vector_*.bin")))
+    with Lake(target) as lake:
+        expired = lake.expire(datetime.now(UTC) - timedelta(days=1))
+        assert not any(table.files for table in expired.values())
+        expired = lake.expire(datetime.now(UTC) + timedelta(seconds=1))
+        assert all(table.files for table in expired.values())
+    assert 0 < len(list(target.place.rglob("deletion_vector_*.bin"))) < there
+    require_equal(log, target, lsn)
+    landed(engine, log, target, max(log.moments))
+    require_equal(log, target, max(log.moments))
+
+
+def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target = deleting(tmp_path / "lake")
+    for number, lsn in enumerate(log.moments):
+        landed(engine, log, target, lsn)
+        require_equal(log, target, lsn)
+        if number % 3 == 0:
+            DeltaTable(str(target.place / "public.numbered")).optimize.compact()
+            DeltaTable(str(target.place / "public.named")).create_checkpoint()
+        if number % 4 == 1:
+            for run in (target.place / "_headwater" / "keys").rglob("*.run"):
+                run.write_bytes(run.read_bytes()[:-1])

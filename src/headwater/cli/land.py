@@ -161,6 +161,15 @@ class LandFlags:
         help="How rows leave a mirror's files: these are written anew, or the rows are deleted beside them (--format "
         "delta --mode current), so that a window costs what it changes.",
     )
+    rewrite_budget: int = from_flag(
+        "--rewrite-budget",
+        type=click.IntRange(0),
+        default=64 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="With merge-on-read: how much of a table a window may write anew, to fold away what was deleted and put "
+        "small files together.",
+    )
     rules: RuleFlags = from_flags(RuleFlags)
     window_bytes: int = landing_window_flag()
     follow: bool = from_flag(
@@ -212,6 +221,7 @@ class LandFlags:
                 catalog_impl=self.catalog_impl,
                 jsonb=self.rules.jsonb,
                 write_mode=self.write_mode,
+                rewrite_budget=self.rewrite_budget,
             )
         )
 

@@ -51,6 +51,7 @@ from headwater.lakes.deletes.delta_log import (
     vectors_in_log,
     write_commit,
 )
+from headwater.lakes.deletes.unused_vectors import unused_vectors
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
     DataFile,
@@ -60,6 +61,7 @@ from headwater.lakes.lake_table import (
     Landed,
     TableSize,
     errors_at,
+    remove_files,
     require_no_others,
 )
 from headwater.pg.lsn import Lsn
@@ -347,7 +349,7 @@ class DeltaFormat(LakeFormat):
 
     @override
     def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
-        """See :class:`LakeFormat`: by Delta's own vacuum; its log is cleaned by Delta's own rules."""
+        """See :class:`LakeFormat`: by Delta's own vacuum, and files of vectors; its log has rules of its own."""
         from deltalake import DeltaTable
 
         with _told(place):
@@ -359,7 +361,9 @@ class DeltaFormat(LakeFormat):
             removed = table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
             )
-            return Expired(len(removed), sum(sizes))
+            vectors = unused_vectors(place, [*versions, table.version()], older_than)
+            gone = remove_files(vectors, older_than.timestamp())
+            return Expired(len(removed) + gone.files, sum(sizes) + gone.bytes)
 
     @override
     def size(self, place: Path, name: str, version: int) -> TableSize:

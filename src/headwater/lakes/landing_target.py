@@ -45,6 +45,8 @@ COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
 WRITE_MODES = (COPY_ON_WRITE, MERGE_ON_READ)
 """How rows of mirrors that go leave their files: these are written anew, or the rows are deleted beside them."""
 
+REWRITE_BUDGET = 64 << 20
+
 ITS_OWN = "its own"
 """What a directory says of a catalog, or a namespace, that was not named."""
 
@@ -69,6 +71,7 @@ class LandingTarget:
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
+        rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
     """
 
     place: Path
@@ -84,6 +87,7 @@ class LandingTarget:
     on_table_replaced: str = FOLLOW
     follows_oid: bool = False
     write_mode: str = COPY_ON_WRITE
+    rewrite_budget: int = REWRITE_BUDGET
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", self.place.absolute())

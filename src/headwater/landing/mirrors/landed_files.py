@@ -94,11 +94,13 @@ class Merging:
     Attributes:
         run: runs a task for each; parallel: how many can run at once.
         indexes: the directory that has an index of the keys of each mirror that needs one.
+        rewrite_budget: bytes of a mirror's files that a window may write anew to fold deletes away.
     """
 
     run: Callable[[Sequence[MergeTask]], list[Merged]]
     parallel: int
     indexes: Path
+    rewrite_budget: int
 
 
 def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:

@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
-from headwater.lakes.file_bounds import comparable, has_place
 from headwater.lakes.history_rows import (
     FROM_LSN,
     FROM_TIME,
@@ -64,6 +63,7 @@ from headwater.landing.mirrors.fold import (
     fold_wholes,
     sources,
 )
+from headwater.landing.mirrors.key_order import in_key_order
 from headwater.landing.mirrors.mirror_form import PARTITION, MirrorForm
 from headwater.landing.mirrors.row_codes import row_codes
 from headwater.landing.mirrors.staged_changes import (
@@ -356,7 +356,7 @@ class _Merging:
         stays = [len(part) for part, number in zip(parts, chosen, strict=True) if self.merge.files[number].candidates]
         is_left = is_row & (end == NEVER) & (np.arange(len(rows)) >= sum(stays))
         self._require_taken_along(is_left)
-        files = self._files(merged.take(self._clustered(merged, np.flatnonzero(is_left))))
+        files = self._files(merged.take(in_key_order(self.form, merged, np.flatnonzero(is_left))))
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
             files += [file for number in chosen for file in self._ended(self.merge.files[number])]
@@ -452,16 +452,6 @@ class _Merging:
         if not self.form.is_partitioned:
             return bool(self.kills)
         return bool(np.isin(numbers_of(rows[PARTITION.name]), list(self.kills)).all())
-
-    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array[Any]:
-        """Return numbers of rows, in the order of their keys."""
-        keys = [name for name in self.form.key if has_place(self.form.schema.field(name).type)]
-        chosen = pa.array(which, pa.int64())
-        if not keys or not len(which):
-            return chosen
-        # By names of their own: pyarrow takes a sort key that begins with a dot or a bracket for a path into structs.
-        ordered = {str(number): comparable(rows[name]).take(chosen) for number, name in enumerate(keys)}
-        return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
         """Return versions that have ended, with what ended them."""

@@ -15,6 +15,7 @@ from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.landing.mirrors.deletes_beside import can_delete_beside, deleted_rows, merges_beside
+from headwater.landing.mirrors.folding import Folding, foldings
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.landing.mirrors.merge_plan import Group, groups, is_small
 from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile, Moved
@@ -53,6 +54,9 @@ def settled_mirrors(
             done[merged.table].append(merged)
             for moved in merged.moved:
                 _insert(staged[moved.table], moved)
+        folds = [fold for landing in stage for fold in _foldings(landing, staged, done, merging)]
+        for merged in merging.run(folds) if folds else []:
+            done[merged.table].append(merged)
     for landing in (landing for stage in reversed(stages) for landing in stage):
         files, parts = staged[landing.number], done[landing.number]
         last = _last(landing, files)
@@ -60,9 +64,18 @@ def settled_mirrors(
         if files or parts or replaced or landing.schema != landing.table.landed.schema:
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
-            yield Settled(
-                landing, added, removed, last, sum(file.file.rows for file in files), deleted=deleted_rows(parts)
-            )
+            deleted = {path: rows for path, rows in deleted_rows(parts).items() if path not in removed}
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted)
+
+
+def _foldings(
+    landing: Landing, staged: Mapping[int, Sequence[Written]], done: Mapping[int, Sequence[Merged]], merging: Merging
+) -> Iterator[Folding]:
+    """Yield tasks that fold deletes away, if a mirror's rows were deleted beside its files."""
+    files, parts = staged[landing.number], done[landing.number]
+    if any(part.removed for part in parts) or not can_delete_beside(landing, files):
+        return
+    yield from foldings(landing, deleted_rows(parts), _last(landing, files), merging.rewrite_budget)
 
 
 def _replaced(landing: Landing) -> list[str]:
