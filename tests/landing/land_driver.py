@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.cli.main import main
+from headwater.landing.mirrors import deletes_beside
 
 _STEPS = {"open": 0, "os.rename": 1, "os.link": 1, "os.remove": 0, "os.mkdir": 0}
 """Events, and which of their arguments is the file that comes of it, or goes."""
@@ -59,6 +60,7 @@ def _is_own_java(process: Path) -> bool:
 
 
 if __name__ == "__main__":
+    deletes_beside._FEWEST = 0  # rows are deleted beside files of tables however small, if that is asked for
     sys.addaudithook(Steps(sys.argv[1], int(sys.argv[2])))
     sys.argv = ["headwater", *sys.argv[3:]]
     main()

@@ -28,7 +28,8 @@ def read_table(place: Path, format: str, version: int | None = None) -> pa.Table
     if format == "parquet":
         return read_parquet_table(place, version)
     if format == "delta":
-        return DeltaTable(str(place), version=version).to_pyarrow_table()
+        table = DeltaTable(str(place), version=version)
+        return pa.table(table.scan()).cast(pa.schema(table.schema().to_arrow()))  # type: ignore[arg-type]
     with closing(own_catalog(place.parent)) as catalog:
         return catalog.load_table(_identifier(place)).scan(snapshot_id=version).to_arrow()
 

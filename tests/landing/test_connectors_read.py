@@ -15,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 from headwater.lakes.iceberg_catalog import own_catalog
-from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.landing_target import MERGE_ON_READ, WRITE_MODES, LandingTarget
 from headwater.landing.landing import land
+from headwater.landing.mirrors import deletes_beside
 from headwater.local_servers.server_programs import find_programs
+from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.request import DecodeRequest
 from landing.change_log import landed, log
@@ -43,11 +45,23 @@ def mirrored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     yield from worked(find_programs(16), tmp_path_factory.mktemp("mirrored"), 5, ddl=request.param == "ddl")
 
 
+@pytest.mark.parametrize("write_mode", WRITE_MODES)
 @pytest.mark.parametrize("mirrored", ["rows", "ddl"], indirect=True)
-def test_mirrors(spark: Any, catalog: Catalog, mirrored: MirroredLog, tmp_path: Path) -> None:
-    target = LandingTarget(tmp_path / "lake", catalog.format, mode="current")
-    asked = DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres")
-    land(spark, asked, target)
+def test_mirrors(
+    spark: Any,
+    catalog: Catalog,
+    mirrored: MirroredLog,
+    tmp_path: Path,
+    write_mode: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if write_mode == MERGE_ON_READ and catalog.format != "delta":
+        pytest.skip("rows are deleted beside files of Delta alone")
+    monkeypatch.setattr(deletes_beside, "_FEWEST", 0)
+    target = LandingTarget(tmp_path / "lake", catalog.format, mode="current", write_mode=write_mode)
+    middle = sorted(mirrored.moments)[len(mirrored.moments) // 2]
+    for end in (Lsn(middle), None):
+        land(spark, DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres", end=end), target)
     for name, (numbers, rows) in mirrored.tables.items():
         place = target.place / f"public.{name}"
         if not has_landed(place, catalog.format):

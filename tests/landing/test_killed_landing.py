@@ -16,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
-from headwater.lakes.landing_target import FORMATS, LandingTarget
-from headwater.landing.landing_modes import MODES
+from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
+from headwater.landing.landing_modes import CURRENT, MODES
 from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-KINDS = [(form, mode) for form in FORMATS for mode in MODES]
+KINDS = [(form, mode, COPY_ON_WRITE) for form in FORMATS for mode in MODES]
+KINDS += [("delta", CURRENT, MERGE_ON_READ)]
 
 FEW_KILLS = 3
 WAYS = 2
@@ -35,16 +36,16 @@ def share_of(kills: int) -> int:
     return -(-kills // (WAYS * len(KINDS)))
 
 
-@pytest.mark.parametrize(("form", "mode"), KINDS)
+@pytest.mark.parametrize(("form", "mode", "write_mode"), KINDS)
 def test_killed_at_steps_of_commits(
-    work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str
+    work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str, write_mode: str
 ) -> None:
     kills = request.config.getoption("--kills")
     seed, asked = random.randrange(1 << 30), FEW_KILLS if kills is None else share_of(kills)
     print(f"seed {seed}")
     rng, done, number = random.Random(seed), 0, 0
     while done < asked:
-        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode)
+        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
         was_killed = True
         while was_killed and done < asked:
             was_killed = is_killed(work, target, tmp_path, rng.randint(1, MOST_STEPS))
@@ -65,14 +66,16 @@ def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> 
     return status != 0
 
 
-@pytest.mark.parametrize(("form", "mode"), KINDS)
-def test_killed_at_any_moment(work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str) -> None:
+@pytest.mark.parametrize(("form", "mode", "write_mode"), KINDS)
+def test_killed_at_any_moment(
+    work: Work, tmp_path: Path, request: pytest.FixtureRequest, form: str, mode: str, write_mode: str
+) -> None:
     kills = request.config.getoption("--kills")
     if kills is None:
         pytest.skip("part of make kills")
-    rng, done, number, asked = random.Random(f"{kills} {form} {mode}"), 0, 0, share_of(kills)
+    rng, done, number, asked = random.Random(f"{kills} {form} {mode} {write_mode}"), 0, 0, share_of(kills)
     while done < asked:
-        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode)
+        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
         was_killed = True
         while was_killed and done < asked:
             was_killed = is_killed_after(rng.uniform(0, 2.0), work, target, tmp_path)
@@ -102,10 +105,10 @@ def files(target: LandingTarget) -> set[str]:
     return {path.name for path in target.place.rglob("*")}
 
 
-@pytest.mark.parametrize(("form", "mode"), KINDS)
-def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str) -> None:
+@pytest.mark.parametrize(("form", "mode", "write_mode"), KINDS)
+def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str, write_mode: str) -> None:
     """Its task fails, so the run does, with an error; the next one goes on."""
-    target = LandingTarget(tmp_path / "lake", form, mode=mode)
+    target = LandingTarget(tmp_path / "lake", form, mode=mode, write_mode=write_mode)
     with running(*work.arguments(target), directory=tmp_path) as process:
         process.until(lambda: any(target.place.glob("public.*")))
         for number in workers(process):

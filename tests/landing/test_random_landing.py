@@ -25,10 +25,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from failure_texts import texts_are_kept
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
-from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.lakes.landing_target import FORMATS, MERGE_ON_READ, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
 from headwater.landing.landing_pass import LandingResult
+from headwater.landing.mirrors import deletes_beside
 from headwater.landing.paused_tables import PAUSE
 from headwater.landing.resuming import reload, resume
 from headwater.pipeline.engines import engine_of
@@ -138,12 +139,26 @@ class Landed:
 def test_landed_tables_are_what_the_server_had(
     spark: SparkSession, engine: Engine, log: RandomLog, tmp_path: Path, format: str, mode: str
 ) -> None:
+    require_landed(spark, engine, log, LandingTarget(tmp_path / "lake", format, mode=mode))
+
+
+def test_mirrors_whose_rows_are_deleted_beside_files_are_what_the_server_had(
+    spark: SparkSession, engine: Engine, log: RandomLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletes_beside, "_FEWEST", 0)  # of tables however small
+    target = LandingTarget(tmp_path / "lake", "delta", mode=CURRENT, write_mode=MERGE_ON_READ)
+    require_landed(spark, engine, log, target)
+
+
+def require_landed(spark: SparkSession, engine: Engine, log: RandomLog, target: LandingTarget) -> None:
+    """Land a log in windows and runs that are drawn, and see that the target is what the server had."""
+    format, mode = target.format, target.mode
     dice = random.Random(f"{log.major} {log.seed} {format} {mode}")
     engine = engine_of(spark) if FORMATS.index(format) == ([*MODES].index(mode) + log.major) % len(FORMATS) else engine
     copy = dice.choice((STOPPED, ONLINE))
     behind = [moment.lsn for moment in log.moments_of(copy)]
     ends = tuple(sorted(dice.sample(behind, dice.randint(0, 2))))
-    landed = Landed(log, LandingTarget(tmp_path / "lake", format, mode=mode), copy, ends)
+    landed = Landed(log, target, copy, ends)
     for end in (*ends, None):
         window = dice.choice(WINDOWS)
         print(f"{copy}, windows of {window}, to {end}")
@@ -154,9 +169,10 @@ def test_landed_tables_are_what_the_server_had(
             bring_back(engine, landed, anew=mode == CURRENT and dice.random() < 0.5)
     CHECKS[mode](landed)
     for name in dice.sample(sorted(log.moments[-1].tables), OTHERS_READ):
-        if landed.place(name).exists():
+        # Files alone do not say which rows are deleted beside them.
+        if landed.place(name).exists() and target.write_mode != MERGE_ON_READ:
             require_same_to_others(spark, landed.place(name), format)
-    shutil.rmtree(tmp_path / "lake")
+    shutil.rmtree(target.place)
 
 
 def require_only_halting(result: LandingResult) -> None:

@@ -29,9 +29,11 @@ ROOMS += [
     "existing",
     "remote_slots",
     "source",
+    "lakes/deletes",
     "lakes",
 ]
-ROOMS += ["landing/tables", "landing/mirrors", "landing", "walsender/sql", "walsender/copying", "walsender/access"]
+ROOMS += ["landing/tables", "landing/key_index", "landing/mirrors", "landing"]
+ROOMS += ["walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender/backups"]
 ROOMS += ["walsender", "walsender/catalog_layer"]

@@ -154,6 +154,22 @@ class LandFlags:
         "never",
         help="Whether rows land that tables had when the base backup was taken, before their changes.",
     )
+    write_mode: str = from_choice(
+        "--write-mode",
+        "copy-on-write",
+        "merge-on-read",
+        help="How rows leave a mirror's files: these are written anew, or the rows are deleted beside them (--format "
+        "delta --mode current), so that a window costs what it changes.",
+    )
+    rewrite_budget: int = from_flag(
+        "--rewrite-budget",
+        type=click.IntRange(0),
+        default=64 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="With merge-on-read: how much of a table a window may write anew, to fold away what was deleted and put "
+        "small files together.",
+    )
     rules: RuleFlags = from_flags(RuleFlags)
     window_bytes: int = landing_window_flag()
     follow: bool = from_flag(
@@ -204,6 +220,8 @@ class LandFlags:
                 snapshot=self.snapshot,
                 catalog_impl=self.catalog_impl,
                 jsonb=self.rules.jsonb,
+                write_mode=self.write_mode,
+                rewrite_budget=self.rewrite_budget,
             )
         )
 
@@ -357,13 +375,17 @@ def _check_catalog(flags: LandFlags) -> None:
     Raises:
         UsageError: it does not.
     """
-    from headwater.lakes.landing_target import SPARK_IMPL, SPARK_TYPES
-    from headwater.landing.landing_modes import CHANGELOG
+    from headwater.lakes.landing_target import MERGE_ON_READ, SPARK_IMPL, SPARK_TYPES
+    from headwater.landing.landing_modes import CHANGELOG, CURRENT
     from headwater.rows.columns.column_types import AS_VARIANT
 
     if flags.rules.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
+    if flags.write_mode == MERGE_ON_READ and (flags.form, flags.mode) != ("delta", CURRENT):
+        raise UsageError("--write-mode merge-on-read is of --format delta --mode current")
     if flags.catalog_impl == SPARK_IMPL:
+        if flags.write_mode == MERGE_ON_READ:
+            raise UsageError("--write-mode is of tables that are written without a JVM, not of --catalog-impl spark")
         if flags.form not in SPARK_TYPES:
             raise UsageError("--catalog-impl spark is of tables of --format delta or iceberg")
         if flags.iceberg_catalog is not None:

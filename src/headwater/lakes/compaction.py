@@ -19,6 +19,7 @@ from pyarrow.dataset import dataset
 
 from headwater.errors import LakeError
 from headwater.lakes.data_files import write_data_file
+from headwater.lakes.deletes.deleted_rows import left_rows
 from headwater.lakes.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.target_directory import Lake
@@ -91,9 +92,15 @@ def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
     assert table.landed.schema is not None
     schema = table.file_schema(table.landed.schema)
     with errors_at(Path(table.staging)):
-        rows = dataset([table.locate(file.path) for file in group], schema=schema, format="parquet").to_table()
+        rows = pa.concat_tables([_read(table, file, schema) for file in group])
         rows = pa.table(_sorted(rows).columns, schema=schema)
         return write_data_file(rows, table.staging, file_name(pc.max(rows["_commit_lsn"]).as_py()))
+
+
+def _read(table: LakeTable, file: DataFile, schema: pa.Schema) -> pa.Table:
+    """Return rows of a file; of columns that came later they have nothing."""
+    rows: pa.Table = dataset([table.locate(file.path)], schema=schema, format="parquet").to_table()
+    return left_rows(rows, file.deleted)
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

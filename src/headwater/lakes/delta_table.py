@@ -11,6 +11,10 @@ changed first, in a commit of its own that changes no row. Where no file stays, 
 A column that becomes wider is a new one: Delta has widened columns as a table feature, ``typeWidening``, and of a table
 that has it ``deltalake`` (1.6.6) neither reads rows nor takes commits.
 
+Where rows are deleted beside files (``--write-mode merge-on-read``), or a table has deletion vectors from before,
+``deltalake`` cannot say so in its actions. Then the commit is written here
+(:mod:`headwater.lakes.deletes.delta_log`): columns, files and vectors in one version.
+
 Known gaps: column mapping.
 """
 
@@ -21,8 +25,10 @@ import math
 import os
 import re
 import time
+import uuid
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +38,20 @@ import pyarrow as pa
 from headwater.base.overrides import override
 from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
+from headwater.lakes.deletes.deleted_rows import Positions, united
+from headwater.lakes.deletes.deletion_vectors import DeletionVector, write_vectors
+from headwater.lakes.deletes.delta_log import (
+    CHECKPOINT_EVERY,
+    FEATURE,
+    NO_TABLE,
+    PROPERTY,
+    Action,
+    Protocol,
+    logged_path,
+    vectors_in_log,
+    write_commit,
+)
+from headwater.lakes.deletes.unused_vectors import unused_vectors
 from headwater.lakes.lake_schema import COLUMN_MARK
 from headwater.lakes.lake_table import (
     DataFile,
@@ -41,12 +61,13 @@ from headwater.lakes.lake_table import (
     Landed,
     TableSize,
     errors_at,
+    remove_files,
     require_no_others,
 )
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
-    from deltalake import CommitProperties, DeltaTable, Schema
+    from deltalake import CommitProperties, DeltaTable, Field, Schema
     from deltalake.transaction import AddAction, RemoveAction
 
 _MARK = COLUMN_MARK.decode()
@@ -66,17 +87,20 @@ class DeltaLakeTable(LakeTable):
         place: the directory, which is made with the first commit.
         source: what its rows must be of.
         name: of the table, in Delta's metadata.
+        deletes_beside: commits delete rows beside files.
 
     Raises:
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, place: Path, source: str, name: str) -> None:
-        self.place, self._name, self._source = place, name, source
+    def __init__(self, place: Path, source: str, name: str, *, deletes_beside: bool = False) -> None:
+        self.place, self._name, self._source, self._deletes_beside = place, name, source, deletes_beside
         with _told(place):
             self._table = _opened(place)
             self._landed = self._read()
-            self._files = _files_of(self._table)
+            self._files = _files_of(self._table, place)
+            if self._table is not None and self._writes_log:
+                _protocol(self._table).require_known(place, self._table.metadata().configuration)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Delta itself tells of others."""
@@ -99,11 +123,37 @@ class DeltaLakeTable(LakeTable):
     def files(self) -> Mapping[str, DataFile]:
         return self._files
 
+    @property
+    def deletes_beside(self) -> bool:
+        return self._deletes_beside
+
+    @property
+    def _writes_log(self) -> bool:
+        """Whether commits are written here: rows are deleted beside files, or may have been."""
+        return self._deletes_beside or (self._table is not None and _has_vectors(self._table))
+
     def locate(self, path: str) -> str:
         return str(self.place / path)
 
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
+        self._commit(added, landed, removed, {}, has_same_rows=has_same_rows)
+
+    @override
+    def commit_deleting(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> None:
+        self._commit(added, landed, removed, deleted, has_same_rows=False)
+
+    def _commit(
+        self,
+        added: list[DataFile],
+        landed: Landed,
+        removed: Sequence[str],
+        deleted: Mapping[str, Positions],
+        *,
+        has_same_rows: bool,
     ) -> None:
         from deltalake import Schema
 
@@ -111,14 +161,102 @@ class DeltaLakeTable(LakeTable):
         schema = Schema.from_arrow(landed.schema)
         with _told(self.place):
             sync_directory(self.place)
-            if self._table is None:
+            files = self._vectored(deleted)
+            if self._writes_log:
+                self._log(schema, [*added, *files.values()], landed, [*removed, *files], has_same_rows=has_same_rows)
+            elif self._table is None:
                 self._make(schema, added, landed)
             else:
                 self._change(self._table, schema, added, landed, removed, has_same_rows=has_same_rows)
             gone = set(removed)
             self._files = {path: file for path, file in self._files.items() if path not in gone}
-            self._files |= {file.path: file for file in added}
+            self._files |= {file.path: file for file in added} | files
             self._landed = landed
+
+    def _vectored(self, deleted: Mapping[str, Positions]) -> dict[str, DataFile]:
+        """Return files of which rows are deleted, with vectors of all that are."""
+        known = {path: self._files[path].deleted for path in deleted}
+        rows = {
+            path: positions if (before := known[path]) is None else united(before.positions(), positions)
+            for path, positions in deleted.items()
+        }
+        vectors = write_vectors(self.place, rows)
+        return {path: replace(self._files[path], deleted=vector) for path, vector in vectors.items()}
+
+    def _log(
+        self,
+        schema: Schema,
+        added: Sequence[DataFile],
+        landed: Landed,
+        removed: Sequence[str],
+        *,
+        has_same_rows: bool,
+    ) -> None:
+        """Write a commit: of columns and all files at once."""
+        if self._table is not None:
+            self._require_unchanged(self._table)
+        version = self.version + 1
+        changes_rows = not has_same_rows
+        actions = [
+            _commit_info(landed),
+            *self._defined(schema, is_replaced=self._files.keys() <= set(removed)),
+            {"txn": {"appId": _application(landed.source), "version": landed.commit_lsn}},
+            *(_remove_action(self._files[path], changes_rows) for path in removed),
+            *(_add_action(file, changes_rows) for file in added),
+        ]
+        write_commit(self.place / "_delta_log", version, actions)
+        if self._table is None:
+            self._table = _opened(self.place)
+        else:
+            self._table.update_incremental()
+        if version and version % CHECKPOINT_EVERY == 0 and self._table is not None:
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
+
+    def _defined(self, schema: Schema, *, is_replaced: bool) -> Iterator[Action]:
+        """Yield what a commit says of columns, properties and features, where that is not so yet.
+
+        Args:
+            schema: the columns; is_replaced: no file stays that has others.
+        """
+        table = self._table
+        before = NO_TABLE if table is None else _protocol(table)
+        wanted = schema if table is None or is_replaced else self._followed(table, schema)
+        protocol = before.with_vectors(wanted.to_json())
+        if protocol != before:
+            yield protocol.action
+        metadata = None if table is None else table.metadata()
+        configuration = {} if metadata is None else dict(metadata.configuration)
+        configuration |= {PROPERTY: "true"} if self._deletes_beside else {}
+        if table is not None and metadata is not None:
+            is_same = wanted.to_json() == table.schema().to_json() and configuration == metadata.configuration
+            if is_same:
+                return
+        yield {
+            "metaData": {
+                "id": str(uuid.uuid4()) if metadata is None else metadata.id,
+                "name": self._name if metadata is None else metadata.name,
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": wanted.to_json(),
+                "partitionColumns": [] if metadata is None else metadata.partition_columns,
+                "configuration": configuration,
+                "createdTime": _now() if metadata is None else metadata.created_time,
+            }
+        }
+
+    def _followed(self, table: DeltaTable, schema: Schema) -> Schema:
+        """Return the table's columns, with those that come."""
+        from deltalake import Field
+        from deltalake import Schema as Columns
+
+        there = {field.name: field for field in table.schema().fields}
+        for field in schema.fields:
+            before = there.get(field.name, field)
+            self._require_type(before, field)
+            there[field.name] = Field(
+                field.name, before.type, nullable=before.nullable, metadata={**before.metadata, **field.metadata}
+            )
+        return Columns(list(there.values()))
 
     def _make(self, schema: Schema, added: Sequence[DataFile], landed: Landed) -> None:
         from deltalake.transaction import create_table_with_add_actions
@@ -142,7 +280,7 @@ class DeltaLakeTable(LakeTable):
         """Make a commit: of columns and all rows at once where no file stays, else of columns first."""
         self._require_unchanged(table)
         actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
-        if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table)):
+        if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table, self.place)):
             # Delta itself removes all files of before, and has the columns that it is given.
             mode = "overwrite"
         else:
@@ -168,17 +306,20 @@ class DeltaLakeTable(LakeTable):
         there = {field.name: field for field in table.schema().fields}
         for field in schema.fields:
             before = there.get(field.name, field)
-            if before.type != field.type:
-                raise LakeError(
-                    f'column "{field.name}" is {before.type} in the table, and would be {field.type}',
-                    file=str(self.place),
-                    hint="somebody else has altered the table: land to another place",
-                )
+            self._require_type(before, field)
             if before.metadata.get(_MARK) != field.metadata.get(_MARK):
                 table.alter.set_column_metadata(field.name, {**before.metadata, **field.metadata})
         more = [field for field in schema.fields if field.name not in there]
         if more:
             table.alter.add_columns(more)
+
+    def _require_type(self, before: Field, field: Field) -> None:
+        if before.type != field.type:
+            raise LakeError(
+                f'column "{field.name}" is {before.type} in the table, and would be {field.type}',
+                file=str(self.place),
+                hint="somebody else has altered the table: land to another place",
+            )
 
     def _read(self) -> Landed:
         if self._table is None:
@@ -194,14 +335,21 @@ class DeltaLakeTable(LakeTable):
 
 
 class DeltaFormat(LakeFormat):
-    """Delta tables; there is nothing that they share."""
+    """Delta tables; there is nothing that they share.
+
+    Args:
+        deletes_beside: see :class:`DeltaLakeTable`.
+    """
+
+    def __init__(self, *, deletes_beside: bool = False) -> None:
+        self._deletes_beside = deletes_beside
 
     def table(self, place: Path, source: str, name: str) -> LakeTable:
-        return DeltaLakeTable(place, source, name)
+        return DeltaLakeTable(place, source, name, deletes_beside=self._deletes_beside)
 
     @override
     def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
-        """See :class:`LakeFormat`: by Delta's own vacuum; its log is cleaned by Delta's own rules."""
+        """See :class:`LakeFormat`: by Delta's own vacuum, and files of vectors; its log has rules of its own."""
         from deltalake import DeltaTable
 
         with _told(place):
@@ -213,14 +361,16 @@ class DeltaFormat(LakeFormat):
             removed = table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
             )
-            return Expired(len(removed), sum(sizes))
+            vectors = unused_vectors(place, [*versions, table.version()], older_than)
+            gone = remove_files(vectors, older_than.timestamp())
+            return Expired(len(removed) + gone.files, sum(sizes) + gone.bytes)
 
     @override
     def size(self, place: Path, name: str, version: int) -> TableSize:
         from deltalake import DeltaTable
 
         with _told(place):
-            return TableSize.of(_files_of(DeltaTable(_address(place), version=version)).values())
+            return TableSize.of(_files_of(DeltaTable(_address(place), version=version), place).values())
 
     @override
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
@@ -286,16 +436,71 @@ def _properties(landed: Landed) -> CommitProperties:
 def _add(file: DataFile, changes_rows: bool = True) -> AddAction:
     from deltalake.transaction import AddAction
 
+    return AddAction(file.path, file.size, {}, _now(), changes_rows, json.dumps(_statistics(file)))
+
+
+def _statistics(file: DataFile) -> dict[str, Any]:
+    """Return what the log says of a file's rows, those that are deleted beside it included."""
     lower = {name: bound for name, value in file.lower.items() if (bound := _bound(value, up=False)) is not None}
     upper = {name: bound for name, value in file.upper.items() if (bound := _bound(value, up=True)) is not None}
-    statistics = {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
-    return AddAction(file.path, file.size, {}, int(time.time() * 1000), changes_rows, json.dumps(statistics))
+    return {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
 
 
 def _remove(file: DataFile, changes_rows: bool) -> RemoveAction:
     from deltalake.transaction import RemoveAction
 
-    return RemoveAction(file.path, changes_rows, int(time.time() * 1000), size=file.size, partition_values={})
+    return RemoveAction(file.path, changes_rows, _now(), size=file.size, partition_values={})
+
+
+def _now() -> int:
+    """Return the time in milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+def _commit_info(landed: Landed) -> Action:
+    """Return what a commit that is written here says of itself."""
+    operation = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "engineInfo": "headwater"}
+    return {"commitInfo": {"timestamp": _now(), **operation, "headwater.commit_lsn": str(Lsn(landed.commit_lsn))}}
+
+
+def _add_action(file: DataFile, changes_rows: bool) -> Action:
+    statistics = _statistics(file) | ({} if file.deleted is None else {"tightBounds": False})
+    add = {
+        "path": logged_path(file.path),
+        "partitionValues": {},
+        "size": file.size,
+        "modificationTime": _now(),
+        "dataChange": changes_rows,
+        "stats": json.dumps(statistics, separators=(",", ":")),
+    }
+    return {"add": add | _vector(file)}
+
+
+def _remove_action(file: DataFile, changes_rows: bool) -> Action:
+    remove = {
+        "path": logged_path(file.path),
+        "deletionTimestamp": _now(),
+        "dataChange": changes_rows,
+        "extendedFileMetadata": True,
+        "partitionValues": {},
+        "size": file.size,
+    }
+    return {"remove": remove | _vector(file)}
+
+
+def _vector(file: DataFile) -> dict[str, Any]:
+    """Return the vector that an action says a file has."""
+    return {"deletionVector": file.deleted.note} if isinstance(file.deleted, DeletionVector) else {}
+
+
+def _has_vectors(table: DeltaTable) -> bool:
+    """Tell whether files of a table may have deletion vectors."""
+    return FEATURE in (table.protocol().reader_features or ())
+
+
+def _protocol(table: DeltaTable) -> Protocol:
+    known = table.protocol()
+    return Protocol.of(known.min_reader_version, known.min_writer_version, known.writer_features, known.reader_features)
 
 
 _LAST_ROUNDED_UP = datetime.max - timedelta(milliseconds=1)
@@ -317,12 +522,17 @@ def _bound(value: Any, *, up: bool) -> Any:
     return value if isinstance(value, bool | int | float | str) else None
 
 
-def _files_of(table: DeltaTable | None) -> dict[str, DataFile]:
+def _files_of(table: DeltaTable | None, place: Path) -> dict[str, DataFile]:
     """Return the files of a table as of its version, with what the log says of them."""
     if table is None:
         return {}
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return {action["path"]: _file_of(action) for action in actions}
+    files = {action["path"]: _file_of(action) for action in actions}
+    if not _has_vectors(table):
+        return files
+    noted = vectors_in_log(place / "_delta_log", table.version())
+    vectors = {path: DeletionVector.named(place, note) for path, note in noted.items() if path in files}
+    return files | {path: replace(files[path], deleted=vector) for path, vector in vectors.items()}
 
 
 def _file_of(action: Mapping[str, Any]) -> DataFile:

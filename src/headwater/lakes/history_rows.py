@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headwater.lakes.deletes.deleted_rows import DeletedRows, left_rows
 from headwater.rows.columns.arrow import no_rows
 
 VALID_FIELDS = (
@@ -25,33 +26,36 @@ VALID_FIELDS = (
 FROM_TIME, TO_TIME, FROM_LSN, TO_LSN = (field.name for field in VALID_FIELDS)
 
 
-def read_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
+def read_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedRows | None = None) -> pa.Table:
     """Return rows of a file.
 
     Args:
         path: of the file; columns: which; None for all.
+        deleted: rows that are not there any more.
     """
-    return pq.read_table(path, columns=None if columns is None else list(columns), partitioning=None)
+    rows = pq.read_table(path, columns=None if columns is None else list(columns), partitioning=None)
+    return left_rows(rows, deleted)
 
 
-def valid_rows(path: str, columns: Sequence[str] | None = None) -> pa.Table:
+def valid_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedRows | None = None) -> pa.Table:
     """Return rows of a history's file that have not ended; see :func:`read_rows`."""
-    rows = read_rows(path, None if columns is None else list(dict.fromkeys([*columns, TO_LSN])))
+    rows = read_rows(path, None if columns is None else list(dict.fromkeys([*columns, TO_LSN])), deleted)
     if rows[TO_LSN].null_count < len(rows):
         rows = rows.filter(pc.is_null(rows[TO_LSN]))
     return rows if columns is None else rows.select(columns)
 
 
-def ended_rows(path: str, schema: pa.Schema) -> pa.Table:
+def ended_rows(path: str, schema: pa.Schema, deleted: DeletedRows | None = None) -> pa.Table:
     """Return rows of a history's file that have ended, as they are; columns that came later have nothing of them.
 
     Args:
         path: of the file; schema: the columns that the history has now.
+        deleted: see :func:`read_rows`.
     """
     ends = read_rows(path, [TO_LSN])[TO_LSN]
     if ends.null_count == len(ends):
         return no_rows(schema)
-    rows = read_rows(path)
+    rows = read_rows(path, deleted=deleted)
     rows = rows.filter(pc.is_valid(rows[TO_LSN]))
     return in_columns(rows, schema)
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 from headwater.base.locks import lock, open_lock
 from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
 
 
 @contextmanager
@@ -145,9 +146,10 @@ class DataFile:
 
     Attributes:
         path: below the table's place.
-        rows: how many; size: bytes.
+        rows: how many, those that are deleted beside it included; size: bytes.
         lower, upper: the least and the greatest value of columns, for readers that pass over files.
         nulls: how many nulls columns have.
+        deleted: rows that are deleted beside it; None for none.
     """
 
     path: str
@@ -156,6 +158,12 @@ class DataFile:
     lower: dict[str, Any] = field(default_factory=dict)
     upper: dict[str, Any] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
+    deleted: DeletedRows | None = None
+
+    @property
+    def left(self) -> int:
+        """How many of its rows are not deleted."""
+        return self.rows - (0 if self.deleted is None else self.deleted.count)
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,11 @@ class LakeTable(ABC):
     def files(self) -> Mapping[str, DataFile]:
         """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
 
+    @property
+    def deletes_beside(self) -> bool:
+        """Whether commits delete rows beside files (:meth:`commit_deleting`)."""
+        return False
+
     def concerned(self, sought: Sought) -> Mapping[str, DataFile]:  # noqa: ARG002
         """Return files with the rows of the table that changes may be of, and maybe others; by their paths.
 
@@ -267,6 +280,20 @@ class LakeTable(ABC):
             LakeError: it cannot be written.
         """
 
+    def commit_deleting(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> None:
+        """Commit as :meth:`commit` does, and delete rows of files that stay.
+
+        Args:
+            added, landed, removed: see there.
+            deleted: rows, by the paths of their files, that were there and are no more.
+
+        Raises:
+            LakeError: as :meth:`commit`.
+        """
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class TableSize:
@@ -284,7 +311,7 @@ class TableSize:
     def of(cls, files: Iterable[DataFile]) -> TableSize:
         """Add up the sizes of files."""
         known = list(files)
-        return cls(sum(file.rows for file in known), len(known), sum(file.size for file in known))
+        return cls(sum(file.left for file in known), len(known), sum(file.size for file in known))
 
 
 @dataclass(frozen=True)
@@ -305,6 +332,7 @@ class TableCommit:
 
     Attributes:
         table: to commit to; added, landed, removed, has_same_rows: see there.
+        deleted: see :meth:`LakeTable.commit_deleting`.
     """
 
     table: LakeTable
@@ -312,6 +340,7 @@ class TableCommit:
     landed: Landed
     removed: Sequence[str] = ()
     has_same_rows: bool = False
+    deleted: Mapping[str, Positions] = field(default_factory=dict)
 
     def make(self) -> None:
         """Commit to this table.
@@ -319,6 +348,9 @@ class TableCommit:
         Raises:
             LakeError: as :meth:`LakeTable.commit`.
         """
+        if self.deleted:
+            self.table.commit_deleting(self.added, self.landed, self.removed, self.deleted)
+            return
         self.table.commit(self.added, self.landed, self.removed, has_same_rows=self.has_same_rows)
 
 

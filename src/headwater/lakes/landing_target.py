@@ -41,6 +41,12 @@ ON_TABLE_REPLACED = (FOLLOW, NEW, STOP)
 """What becomes of a table in the lake when another one of the source gets the name: it goes on with that one's rows,
 that one lands beside it under another name, or it is an error."""
 
+COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
+WRITE_MODES = (COPY_ON_WRITE, MERGE_ON_READ)
+"""How rows of mirrors that go leave their files: these are written anew, or the rows are deleted beside them."""
+
+REWRITE_BUDGET = 64 << 20
+
 ITS_OWN = "its own"
 """What a directory says of a catalog, or a namespace, that was not named."""
 
@@ -64,6 +70,8 @@ class LandingTarget:
         jsonb: the type of jsonb columns, one of :data:`~headwater.rows.columns.column_types.JSONB`.
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
+        write_mode: one of :data:`WRITE_MODES`; each run may have another one.
+        rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
     """
 
     place: Path
@@ -78,6 +86,8 @@ class LandingTarget:
     jsonb: str = AS_STRING
     on_table_replaced: str = FOLLOW
     follows_oid: bool = False
+    write_mode: str = COPY_ON_WRITE
+    rewrite_budget: int = REWRITE_BUDGET
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", self.place.absolute())
@@ -99,7 +109,21 @@ class LandingTarget:
                 "only Spark's own writers keep jsonb as VARIANT, in change tables",
                 hint="--catalog-impl spark --mode changelog, or leave out --jsonb",
             )
+        self._require_write_mode()
         return (_spark if self.catalog_impl == SPARK_IMPL else _OPENERS[self.format])(self)
+
+    def _require_write_mode(self) -> None:
+        """See that rows can be deleted beside files, if they are to be.
+
+        Raises:
+            LakeError: they cannot.
+        """
+        is_deleting = self.write_mode == MERGE_ON_READ
+        if is_deleting and (self.format, self.mode, self.catalog_impl) != ("delta", "current", PYTHON_IMPL):
+            raise LakeError(
+                "rows are deleted beside files in mirrors of Delta that are written without a JVM, and in no others",
+                hint="--write-mode merge-on-read is of --format delta --mode current; leave it out",
+            )
 
     @classmethod
     def at(cls, place: Path) -> LandingTarget:
@@ -169,6 +193,6 @@ def _spark(target: LandingTarget) -> LakeFormat:
 
 _OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
     "parquet": lambda _: ParquetFormat(),
-    "delta": lambda _: DeltaFormat(),
+    "delta": lambda target: DeltaFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "iceberg": _iceberg,
 }

@@ -9,6 +9,7 @@
     shop/_headwater/resolved.jsonl    how far all tables have come together, and in which versions
     shop/_headwater/states/….state    the state behind the last window that all tables have
     shop/_headwater/staged/0-1/       changes of a table that mirrors the source's, until they are merged: turn, number
+    shop/_headwater/keys/public.orders/   where its rows lie by their keys, if rows are deleted beside files
     shop/_headwater/lock              held by who lands
     shop/public.orders/               a table
 """
@@ -83,6 +84,11 @@ class Lake:
     def scratch(self) -> Path:
         """A directory for what a run needs meanwhile, which may not be there; all machines share it."""
         return self._own / "scratch"
+
+    @property
+    def indexes(self) -> Path:
+        """A directory for indexes of keys, which may not be there: each is made again when it is lost."""
+        return self._own / "keys"
 
     @property
     def replacing(self) -> Path:

@@ -574,7 +574,7 @@ class LandingPass:
 
     @property
     def _merging(self) -> Merging:
-        return Merging(self._merged, self.ahead.parallel)
+        return Merging(self._merged, self.ahead.parallel, self.lake.indexes, self.lake.target.rewrite_budget)
 
     def _merged(self, merges: Sequence[MergeTask]) -> list[Merged]:
         """Have tasks merge files."""

@@ -286,7 +286,7 @@ class Replacing:
         has_history = landing.mirror is not None and landing.mirror.has_history
         for path, file in giver.concerned(Sought((), (), True, has_history)).items():
             if not (has_history and is_closed(file)):
-                yield RowsOfMirror(giver.locate(path), file.size, handover, has_history)
+                yield RowsOfMirror(giver.locate(path), file.size, handover, has_history, file.deleted)
 
     def _handover(self, arrival: Arrival, landing: Landing, giver: LakeTable) -> Handover:
         """Tell how rows of a mirror become those of another one of the same table of the source."""

@@ -215,7 +215,8 @@ class _SlotLanding:
                     written.setdefault(landing.number, []).extend(_files(landing.number, landing.changes, piece))
         written = {number: files for number, files in written.items() if files}
         with timed(self.result.seconds, "merge"):
-            merging = Merging(lambda merges: [merge.run() for merge in merges], 1)
+            budget = self.lake.target.rewrite_budget
+            merging = Merging(lambda merges: [merge.run() for merge in merges], 1, self.lake.indexes, budget)
             settled = list(self.mode.settled(landings, written, merging))
         with timed(self.result.seconds, "commit"):
             self._commit(settled)

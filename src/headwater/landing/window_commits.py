@@ -34,4 +34,4 @@ def commit_tables(lake: Lake, settled: Sequence[Settled], source: str) -> list[C
 
 def _commit_of(settled: Settled, source: str) -> TableCommit:
     landed = Landed(settled.last, settled.landing.schema, source)
-    return TableCommit(settled.landing.table, settled.added, landed, settled.removed)
+    return TableCommit(settled.landing.table, settled.added, landed, settled.removed, deleted=settled.deleted)

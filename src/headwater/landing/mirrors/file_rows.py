@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import LakeError
+from headwater.lakes.deletes.deleted_rows import DeletedRows
 from headwater.lakes.lake_schema import is_wider
 from headwater.lakes.paused import RELOADED
 from headwater.landing.mirrors.mirror_form import MirrorForm
@@ -44,6 +45,7 @@ class FileRows:
         rows: the rows; path: of the file.
         are_killed: none is left in the end.
         is_told: only the columns that identify them are asked for.
+        deleted: rows of the file that are not among them.
     """
 
     form: MirrorForm
@@ -51,6 +53,7 @@ class FileRows:
     path: str
     are_killed: bool
     is_told: bool
+    deleted: DeletedRows | None = None
 
     def column(self, wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return a column of the mirror.
@@ -76,7 +79,7 @@ class FileRows:
     def _held(self, name: str) -> pa.ChunkedArray[Any]:
         if name in self.rows.column_names:
             return self.rows[name]
-        return self.form.valid(self.path, [name])[name]
+        return self.form.valid(self.path, [name], self.deleted)[name]
 
     def _widened(self, values: pa.ChunkedArray[Any], wanted: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         """Return a column that has another type now; rows that are there still have not been rewritten."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.lakes.deletes.deleted_rows import Positions
 from headwater.lakes.lake_table import DataFile, LakeTable
-from headwater.landing.mirrors.merge_task import Merged, Staged
+from headwater.landing.mirrors.merge_task import Merged
 from headwater.landing.mirrors.mirror_form import MirrorForm
+from headwater.landing.mirrors.staged_changes import Staged
 from headwater.landing.tables.change_rows import STAGED, ChangeTable
 from headwater.landing.tables.source_tables import SourceTable
 
@@ -23,7 +26,7 @@ class Written:
     Attributes:
         table: the number of its table in the window; file: it; last: START of the last commit record in it.
         kills: rows of relations ended at once in it.
-        moves_unchanged: see :class:`~headwater.landing.mirrors.merge_task.Staged`.
+        moves_unchanged: see :class:`~headwater.landing.mirrors.staged_changes.Staged`.
     """
 
     table: int
@@ -62,6 +65,7 @@ class Settled:
         added, removed: files, and paths of files.
         last: START of the last commit record that the table then has.
         rows: changes that have landed.
+        deleted: rows of files that stay, by paths of these.
     """
 
     landing: Landing
@@ -69,6 +73,7 @@ class Settled:
     removed: list[str]
     last: int
     rows: int
+    deleted: Mapping[str, Positions] = field(default_factory=dict)
 
 
 class MergeTask(Protocol):
@@ -88,10 +93,14 @@ class Merging:
 
     Attributes:
         run: runs a task for each; parallel: how many can run at once.
+        indexes: the directory that has an index of the keys of each mirror that needs one.
+        rewrite_budget: bytes of a mirror's files that a window may write anew to fold deletes away.
     """
 
     run: Callable[[Sequence[MergeTask]], list[Merged]]
     parallel: int
+    indexes: Path
+    rewrite_budget: int
 
 
 def notes(table: int, form: ChangeTable, file: DataFile, last: int, rows: pa.Table) -> Written:

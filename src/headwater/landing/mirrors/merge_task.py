@@ -1,7 +1,8 @@
 """A table that mirrors one of the source: the changes of a window merged into a group of its files.
 
 In: files of staged changes, in their order, and files of the mirror, in a task. Out: files that stand for those of the
-mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write).
+mirror that had to be rewritten. Nothing else of the mirror is touched (copy-on-write). Where it is known which rows of
+a file may have changed, it is not rewritten: rows that end are deleted beside it (merge-on-read).
 
 A mirror of current rows has the source's columns. Where the source is partitioned it also has ``_partition_oid``, that
 of the partition that a row is in: TRUNCATE and DETACH take the rows of one.
@@ -21,9 +22,11 @@ as wholes are one group.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,17 +37,18 @@ from numpy.typing import NDArray
 
 from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.data_files import write_data_file
-from headwater.lakes.file_bounds import comparable, has_place
+from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
 from headwater.lakes.history_rows import (
     FROM_LSN,
     FROM_TIME,
     TO_LSN,
     TO_TIME,
     ended_rows,
-    read_rows,
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
+from headwater.landing.key_index.index import Candidates
+from headwater.landing.mirrors.candidate_rows import rows_at, told_rows
 from headwater.landing.mirrors.file_rows import FileRows, unlike_key
 from headwater.landing.mirrors.fold import (
     CHANGED,
@@ -59,9 +63,18 @@ from headwater.landing.mirrors.fold import (
     fold_wholes,
     sources,
 )
+from headwater.landing.mirrors.key_order import in_key_order
 from headwater.landing.mirrors.mirror_form import PARTITION, MirrorForm
 from headwater.landing.mirrors.row_codes import row_codes
-from headwater.landing.tables.attached_rows import Departure, Handover, commit_times
+from headwater.landing.mirrors.staged_changes import (
+    Staged,
+    has_elements,
+    in_range,
+    numbers_of,
+    place_behind,
+    staged_rows,
+)
+from headwater.landing.tables.attached_rows import Handover, commit_times
 from headwater.landing.tables.change_rows import STAGED, STAGED_FIELDS
 from headwater.rows.columns.arrow import no_rows
 
@@ -80,6 +93,23 @@ _BYTES_IN_MEMORY = 3
 
 
 @dataclass(frozen=True)
+class MergedFile:
+    """A file of a mirror whose rows changes may be of.
+
+    Attributes:
+        name: of it; path: where it lies.
+        deleted: rows that are not there any more.
+        candidates: where the rows are that alone may have changed: those that end are deleted beside the file, which
+            stays. None to look at all rows, and write the file anew where one has changed.
+    """
+
+    name: str
+    path: str
+    deleted: DeletedRows | None = None
+    candidates: Candidates | None = None
+
+
+@dataclass(frozen=True)
 class Merge:
     """A task: one group of a mirror's files; pickles.
 
@@ -89,7 +119,7 @@ class Merge:
         changes: paths of the staged files, in their order.
         above, upto: the group's changes have values of the first key column above the one, if there is one, up to the
             other.
-        files: names of the group's files, and where they lie.
+        files: of the mirror.
         small: names of those that new rows go to.
         last: START of the last commit record of the window.
         size: bytes of all these files.
@@ -102,7 +132,7 @@ class Merge:
     changes: tuple[str, ...]
     above: pa.Scalar[Any] | None
     upto: pa.Scalar[Any] | None
-    files: tuple[tuple[str, str], ...]
+    files: tuple[MergedFile, ...]
     small: frozenset[str]
     last: int
     size: int
@@ -127,12 +157,14 @@ class Merged:
         table: see :class:`Merge`.
         added: files that it has written; removed: names of the files that they stand for.
         moved: staged files of other mirrors.
+        deleted: rows of files that stay, by names of these.
     """
 
     table: int
     added: list[DataFile]
     removed: list[str]
     moved: list[Moved]
+    deleted: dict[str, Positions] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,88 +178,6 @@ class Moved:
     table: int
     lsn: int
     file: DataFile
-
-
-@dataclass(frozen=True)
-class Staged:
-    """Staged changes of a table, n rows in their order.
-
-    Attributes:
-        rows: they, or those of their columns that are not the source's.
-        kind: uint8[n] of :mod:`headwater.landing.mirrors.fold`.
-        moved_from: int64[n] of a new row whose old one was logged, the row of that one; else -1.
-    """
-
-    rows: pa.Table
-    kind: NDArray[np.uint8]
-    moved_from: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: pa.Table) -> Staged:
-        """Make events of rows as tasks stage them."""
-        is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
-        has_pre = np.zeros(len(rows), np.bool_)
-        has_pre[1:] = is_pre[:-1] & is_post[1:]
-        kind = np.full(len(rows), PUT, np.uint8)
-        kind[is_post & ~has_pre] = CHANGED
-        kind[is_pre | _is(rows, "delete")] = GONE
-        kind[_is(rows, "truncate")] = NOTHING
-        return cls(rows, kind, np.where(has_pre, np.arange(len(rows)) - 1, -1))
-
-    @property
-    def place(self) -> NDArray[np.int64]:
-        """int64[n] ascending: four times the row's number, and two; the numbers before are of what comes before it."""
-        return 4 * np.arange(len(self.kind)) + 2
-
-    def kills(self, gone: Sequence[Departure]) -> dict[int, NDArray[np.int64]]:
-        """Tell where all rows of a relation ended; see :data:`headwater.landing.mirrors.fold.Kills`.
-
-        Args:
-            gone: relations that took their rows with them.
-        """
-        ends: dict[int, set[int]] = {}
-        relation, heap = (_numbers(self.rows[STAGED[name]]) for name in ("_relation", "_heap"))
-        place = self.place
-        for at in np.flatnonzero(_is(self.rows, "truncate")).tolist():
-            ends.setdefault(int(relation[at]), set()).add(int(place[at]))
-        heaps, first = np.unique(heap, return_index=True)
-        for at in first[heaps != 0].tolist():
-            ends.setdefault(int(relation[at]), set()).add(int(place[at]) - 1)
-        commits = _numbers(self.rows[STAGED["_commit_lsn"]])
-        for departure in gone:
-            ends.setdefault(departure.relation, set()).add(_place_behind(commits, departure.lsn))
-        return {oid: np.array(sorted(places), np.int64) for oid, places in ends.items()}
-
-    @property
-    def moves_unchanged(self) -> bool:
-        """A row that got another key has values that only the row under its old key has."""
-        counts = pc.list_value_length(self.rows[STAGED["_unchanged"]]).to_numpy() > 0
-        return bool((counts & (self.moved_from >= 0)).any())
-
-
-def _place_behind(commits: NDArray[np.int64], lsn: int) -> int:
-    """Return the place after all rows of a commit."""
-    return 4 * int(np.searchsorted(commits, lsn, "right"))
-
-
-def _is(rows: pa.Table, type: str) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = pc.equal(rows[STAGED["_change_type"]], pa.scalar(type)).to_numpy()
-    return mask
-
-
-def _numbers(column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = column.to_numpy()
-    return numbers
-
-
-def staged_rows(paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """Return staged changes, in their order.
-
-    Args:
-        paths: of the files; one at least.
-        columns: which; None for all.
-    """
-    return pa.concat_tables([read_rows(path, columns) for path in paths])
 
 
 @dataclass(frozen=True)
@@ -269,49 +219,52 @@ class _Merging:
         """The changes of the group."""
         is_own = self.staged.kind != NOTHING
         if self.merge.above is not None or self.merge.upto is not None:
-            is_own &= self._in_range(self.staged.rows[self.form.key[0]])
+            is_own &= in_range(self.staged.rows[self.form.key[0]], self.merge.above, self.merge.upto)
         return np.flatnonzero(is_own)
 
-    def _in_range(self, values: pa.ChunkedArray[Any]) -> NDArray[np.bool_]:
-        inside = np.ones(len(values), np.bool_)
-        values = comparable(values)
-        for bound, compare in ((self.merge.above, pc.greater), (self.merge.upto, pc.less_equal)):
-            if bound is not None:
-                inside &= compare(values, bound).fill_null(True).to_numpy()
-        return inside
-
     def run(self) -> Merged:
-        identities = [self._told_by(path) for _, path in self.merge.files]
+        identities = [self._told_by(file) for file in self.merge.files]
         counts = [len(rows) for rows in identities]
         changes = self._changes()
         folded = self._folded(identities, changes)
         starts = np.cumsum([0, *counts])
+        is_left = folded.is_left[starts[-1] :]
+        ends = [folded.end[start:end] != NEVER for start, end in pairwise(starts.tolist())]
+        needs_old = bool(has_elements(changes[STAGED["_unchanged"]]).any())
         chosen = [
             number
-            for number, (name, _) in enumerate(self.merge.files)
-            if self._is_rewritten(name, folded.end[starts[number] : starts[number + 1]], folded.is_left[starts[-1] :])
+            for number, file in enumerate(self.merge.files)
+            if (needs_old if file.candidates else self._is_rewritten(file.name, ends[number], is_left))
         ]
         added, moved = self._written(folded, starts, chosen, changes)
-        return Merged(self.merge.table, added, [self.merge.files[number][0] for number in chosen], moved)
+        removed = [self.merge.files[number].name for number in chosen if not self.merge.files[number].candidates]
+        deleted = {
+            file.name: file.candidates.rows[is_ended]
+            for file, is_ended in zip(self.merge.files, ends, strict=True)
+            if file.candidates and is_ended.any()
+        }
+        return Merged(self.merge.table, added, removed, moved, deleted)
 
-    def _is_rewritten(self, name: str, ends: NDArray[np.int64], is_new_left: NDArray[np.bool_]) -> bool:
+    def _is_rewritten(self, name: str, is_ended: NDArray[np.bool_], is_new_left: NDArray[np.bool_]) -> bool:
         takes_in = name in self.merge.small and bool(is_new_left.any())
-        return self.form.rewrites_all or takes_in or bool((ends != NEVER).any())
+        return self.form.rewrites_all or takes_in or bool(is_ended.any())
 
-    def _told_by(self, path: str) -> pa.Table:
+    def _told_by(self, file: MergedFile) -> pa.Table:
         """Read the columns that identify the rows of a file, and their partition."""
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
-        wanted = wanted or pq.read_schema(path).names[:1]  # a table of no columns has no rows
-        there = pq.read_schema(path).names
-        rows = self.form.valid(path, [name for name in dict.fromkeys(wanted) if name in there])
-        return self._as_landed(rows, list(dict.fromkeys(wanted)), path, is_told=True)
+        if file.candidates is not None:
+            return told_rows(self.form.schema, list(dict.fromkeys(wanted)), file.path, file.candidates)
+        there = pq.read_schema(file.path).names
+        wanted = wanted or there[:1]  # a table of no columns has no rows
+        rows = self.form.valid(file.path, [name for name in dict.fromkeys(wanted) if name in there], file.deleted)
+        return self._as_landed(rows, list(dict.fromkeys(wanted)), file, is_told=True)
 
     def _folded(self, identities: Sequence[pa.Table], changes: pa.Table) -> Folded:
         old = sum(len(rows) for rows in identities)
         events = Events(
             np.concatenate([np.full(old, OLD, np.uint8), self.staged.kind[self.picks]]),
             self._codes(identities, changes, old + len(changes)),
-            np.concatenate([*map(self._relations, identities), _numbers(changes[STAGED["_relation"]])]),
+            np.concatenate([*map(self._relations, identities), numbers_of(changes[STAGED["_relation"]])]),
             np.concatenate([np.full(old, -1), self.staged.place[self.picks]]),
         )
         folded = (fold_wholes if self.form.identity.is_whole else fold_keys)(self._told_apart(events), self.kills)
@@ -322,12 +275,12 @@ class _Merging:
 
     def _require_rewritten(self, events: Events, folded: Folded) -> None:
         """See that no row is left from before the server rewrote its relation for another type of a column."""
-        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
+        commits = numbers_of(self.staged.rows[STAGED["_commit_lsn"]])
         for column in self.form.rewritten:
             is_before = events.place < 4 * int(np.searchsorted(commits, column.lsn))
             if self.form.is_partitioned:
                 is_before &= events.relation == column.relation
-            if (folded.end[is_before] > _place_behind(commits, column.lsn)).any():
+            if (folded.end[is_before] > place_behind(commits, column.lsn)).any():
                 raise LakeError(
                     f"{self.form.column(self.form.names[column.number])} has got another type, and the server has not "
                     "written its rows anew",
@@ -343,7 +296,7 @@ class _Merging:
 
     def _relations(self, rows: pa.Table) -> NDArray[np.int64]:
         if self.form.is_partitioned:
-            return _numbers(rows[PARTITION.name])
+            return numbers_of(rows[PARTITION.name])
         # All rows are of one relation: the one that can be killed.
         return np.full(len(rows), next(iter(self.kills), 0), np.int64)
 
@@ -389,7 +342,7 @@ class _Merging:
     def _written(
         self, folded: Folded, starts: NDArray[np.int64], chosen: Sequence[int], changes: pa.Table
     ) -> tuple[list[DataFile], list[Moved]]:
-        parts = [self._whole(self.merge.files[number][1]) for number in chosen]
+        parts = [self._whole(self.merge.files[number]) for number in chosen]
         picked = [np.arange(starts[number], starts[number + 1]) for number in chosen]
         rows = np.concatenate([*picked, np.arange(starts[-1], len(folded.end))]).astype(np.int64)
         merged = pa.concat_tables([*parts, self._new_rows(changes)])
@@ -399,12 +352,14 @@ class _Merging:
         is_row = (np.append(np.full(int(starts[-1]), OLD, np.uint8), self.staged.kind[self.picks]) != GONE)[rows]
         end = folded.end[rows]
         merged = self._completed(merged, folded, changes, rows, at, int(starts[-1]))
-        is_left = is_row & (end == NEVER)
+        # Rows of files that stay are there already.
+        stays = [len(part) for part, number in zip(parts, chosen, strict=True) if self.merge.files[number].candidates]
+        is_left = is_row & (end == NEVER) & (np.arange(len(rows)) >= sum(stays))
         self._require_taken_along(is_left)
-        files = self._files(merged.take(self._clustered(merged, np.flatnonzero(is_left))))
+        files = self._files(merged.take(in_key_order(self.form, merged, np.flatnonzero(is_left))))
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
-            files += [file for number in chosen for file in self._ended(self.merge.files[number][1])]
+            files += [file for number in chosen for file in self._ended(self.merge.files[number])]
         return files, list(self._moved(merged, end, is_row))
 
     def _require_taken_along(self, is_left: NDArray[np.bool_]) -> None:
@@ -417,11 +372,11 @@ class _Merging:
 
     def _moved(self, merged: pa.Table, end: NDArray[np.int64], is_row: NDArray[np.bool_]) -> Iterator[Moved]:
         """Yield rows that were there when they left."""
-        commits = _numbers(self.staged.rows[STAGED["_commit_lsn"]])
+        commits = numbers_of(self.staged.rows[STAGED["_commit_lsn"]])
         for handover in self.merge.leaving:
-            which = is_row & (end == _place_behind(commits, handover.arrival.lsn))
+            which = is_row & (end == place_behind(commits, handover.arrival.lsn))
             if self.form.is_partitioned:
-                which &= _numbers(merged[PARTITION.name]) == handover.arrival.relation
+                which &= numbers_of(merged[PARTITION.name]) == handover.arrival.relation
             if which.any():
                 yield Moved(handover.table, handover.arrival.lsn, handover.write(merged.filter(pa.array(which))))
 
@@ -475,36 +430,28 @@ class _Merging:
             )
         return pa.table(arrays, schema=self.form.schema)
 
-    def _whole(self, path: str) -> pa.Table:
+    def _whole(self, file: MergedFile) -> pa.Table:
         """Read all columns of a file."""
-        return self._as_landed(self.form.valid(path), self.form.schema.names, path)
+        if file.candidates is not None:
+            return rows_at(self.form.schema, self.form.schema.names, file.path, file.candidates)
+        return self._as_landed(self.form.valid(file.path, None, file.deleted), self.form.schema.names, file)
 
-    def _ended(self, path: str) -> list[DataFile]:
+    def _ended(self, file: MergedFile) -> list[DataFile]:
         """Return versions of a file that had ended before; there are some where another program has made the file."""
-        return self._files(ended_rows(path, self.form.schema))
+        return self._files(ended_rows(file.path, self.form.schema, file.deleted))
 
-    def _as_landed(self, rows: pa.Table, names: Sequence[str], path: str, *, is_told: bool = False) -> pa.Table:
+    def _as_landed(self, rows: pa.Table, names: Sequence[str], file: MergedFile, *, is_told: bool = False) -> pa.Table:
         """Return rows of a file with columns as the mirror has them now; or only those that identify them."""
-        is_gone = self._are_killed(rows) or (bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(path)))
-        file = FileRows(self.form, rows, path, is_gone, is_told)
+        is_rewritten = bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(file.path))
+        there = FileRows(self.form, rows, file.path, self._are_killed(rows) or is_rewritten, is_told, file.deleted)
         fields = [self.form.schema.field(name) for name in names]
-        return pa.table([file.column(field) for field in fields], schema=pa.schema(fields))
+        return pa.table([there.column(field) for field in fields], schema=pa.schema(fields))
 
     def _are_killed(self, rows: pa.Table) -> bool:
         """Tell whether no row of a file is left in the end."""
         if not self.form.is_partitioned:
             return bool(self.kills)
-        return bool(np.isin(_numbers(rows[PARTITION.name]), list(self.kills)).all())
-
-    def _clustered(self, rows: pa.Table, which: NDArray[np.int64]) -> pa.Array[Any]:
-        """Return numbers of rows, in the order of their keys."""
-        keys = [name for name in self.form.key if has_place(self.form.schema.field(name).type)]
-        chosen = pa.array(which, pa.int64())
-        if not keys or not len(which):
-            return chosen
-        # By names of their own: pyarrow takes a sort key that begins with a dot or a bracket for a path into structs.
-        ordered = {str(number): comparable(rows[name]).take(chosen) for number, name in enumerate(keys)}
-        return chosen.take(pc.sort_indices(pa.table(ordered), sort_keys=[(number, "ascending") for number in ordered]))
+        return bool(np.isin(numbers_of(rows[PARTITION.name]), list(self.kills)).all())
 
     def _closed(self, merged: pa.Table, end: NDArray[np.int64], which: NDArray[np.bool_]) -> pa.Table:
         """Return versions that have ended, with what ended them."""
@@ -519,11 +466,11 @@ class _Merging:
     def _commits(self, place: NDArray[np.int64], relation: NDArray[np.int64]) -> tuple[pa.Array[Any], pa.Array[Any]]:
         """Return LSNs and times of the commits of places at which rows of relations ended."""
         rows, gone = self.staged.rows, self.form.gone
-        commits = _numbers(rows[STAGED["_commit_lsn"]])
+        commits = numbers_of(rows[STAGED["_commit_lsn"]])
         row = place // 4
         # Of several that no change lies between, a relation's first one has ended its rows.
         for number, departure in reversed(list(enumerate(gone))):
-            is_there = place == _place_behind(commits, departure.lsn)
+            is_there = place == place_behind(commits, departure.lsn)
             row[is_there & ((relation == departure.relation) | (not self.form.is_partitioned))] = len(commits) + number
         lsns = np.append(commits, np.array([departure.lsn for departure in gone], np.int64))
         times = pa.concat_arrays([*rows[STAGED["_commit_time"]].chunks, commit_times(gone)])

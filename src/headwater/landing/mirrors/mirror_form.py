@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.lakes.deletes.deleted_rows import DeletedRows
 from headwater.lakes.history_rows import VALID_FIELDS, read_rows, valid_rows
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.stored_types import Retyped, Rewritten
@@ -99,9 +100,9 @@ class MirrorForm:
             for name, there in held.items()
         )
 
-    def valid(self, path: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return rows of a file that are there still; some columns, or all."""
-        return valid_rows(path, columns) if self.has_history else read_rows(path, columns)
+    def valid(self, path: str, columns: Sequence[str] | None = None, deleted: DeletedRows | None = None) -> pa.Table:
+        """Return rows of a file that are there still, but for those that are deleted; some columns, or all."""
+        return (valid_rows if self.has_history else read_rows)(path, columns, deleted)
 
     @property
     def told_by(self) -> tuple[str, ...]:

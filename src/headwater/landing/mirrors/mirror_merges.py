@@ -14,11 +14,14 @@ from graphlib import CycleError, TopologicalSorter
 from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
+from headwater.landing.mirrors.deletes_beside import can_delete_beside, deleted_rows, merges_beside
+from headwater.landing.mirrors.folding import Folding, foldings
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.landing.mirrors.merge_plan import Group, groups, is_small
-from headwater.landing.mirrors.merge_task import Merge, Merged, Moved, staged_rows
+from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile, Moved
 from headwater.landing.mirrors.mirror_form import MirrorForm
 from headwater.landing.mirrors.replaced_rows import Ending
+from headwater.landing.mirrors.staged_changes import staged_rows
 from headwater.landing.tables.attached_rows import Handover, changes_besides
 from headwater.landing.tables.change_rows import STAGED, StagedChanges
 
@@ -45,12 +48,15 @@ def settled_mirrors(
     stages = list(_stages(landings, leaving))
     for stage in stages:
         merges: list[MergeTask] = []
-        merges += [merge for landing in stage for merge in _merges(landing, staged, leaving, merging.parallel)]
+        merges += [merge for landing in stage for merge in _merges(landing, staged, leaving, merging)]
         merges += [ending for landing in stage for ending in _endings(landing)]
         for merged in merging.run(merges) if merges else []:
             done[merged.table].append(merged)
             for moved in merged.moved:
                 _insert(staged[moved.table], moved)
+        folds = [fold for landing in stage for fold in _foldings(landing, staged, done, merging)]
+        for merged in merging.run(folds) if folds else []:
+            done[merged.table].append(merged)
     for landing in (landing for stage in reversed(stages) for landing in stage):
         files, parts = staged[landing.number], done[landing.number]
         last = _last(landing, files)
@@ -58,7 +64,18 @@ def settled_mirrors(
         if files or parts or replaced or landing.schema != landing.table.landed.schema:
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
-            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files))
+            deleted = {path: rows for path, rows in deleted_rows(parts).items() if path not in removed}
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted)
+
+
+def _foldings(
+    landing: Landing, staged: Mapping[int, Sequence[Written]], done: Mapping[int, Sequence[Merged]], merging: Merging
+) -> Iterator[Folding]:
+    """Yield tasks that fold deletes away, if a mirror's rows were deleted beside its files."""
+    files, parts = staged[landing.number], done[landing.number]
+    if any(part.removed for part in parts) or not can_delete_beside(landing, files):
+        return
+    yield from foldings(landing, deleted_rows(parts), _last(landing, files), merging.rewrite_budget)
 
 
 def _replaced(landing: Landing) -> list[str]:
@@ -86,6 +103,7 @@ def _endings(landing: Landing) -> Iterator[Ending]:
                 schema=form.schema,
                 staging=form.staging,
                 gone=form.replaces,
+                deleted=file.deleted,
             )
 
 
@@ -154,10 +172,16 @@ def _insert(files: list[Written], moved: Moved) -> None:
 
 
 def _merges(
-    landing: Landing, staged: Mapping[int, Sequence[Written]], leaving: Mapping[int, Sequence[Handover]], parallel: int
+    landing: Landing,
+    staged: Mapping[int, Sequence[Written]],
+    leaving: Mapping[int, Sequence[Handover]],
+    merging: Merging,
 ) -> Iterator[Merge]:
     """Yield the tasks of a mirror; as many as can run at once, if there is enough for them."""
     files = staged[landing.number]
+    if not leaving[landing.number] and can_delete_beside(landing, files):
+        yield from merges_beside(landing, files, merging)
+        return
     form, kills = landing.mirror, any(file.kills for file in files)
     assert form is not None
     if not files and not form.gone and not form.rewrites_all:
@@ -171,7 +195,7 @@ def _merges(
         touched = [Group(None, None, tuple(file for file in mine.values() if _concerns(form, file, touches_all)))]
     else:
         values = staged_rows(paths, [form.key[0]])[0]
-        touched = groups(mine, form.key[0], values, touches_all=touches_all, tasks=parallel)
+        touched = groups(mine, form.key[0], values, touches_all=touches_all, tasks=merging.parallel)
     for group in touched:
         yield Merge(
             table=landing.number,
@@ -179,7 +203,7 @@ def _merges(
             changes=paths,
             above=group.above,
             upto=group.upto,
-            files=tuple((file.path, landing.table.locate(file.path)) for file in group.files),
+            files=tuple(MergedFile(file.path, landing.table.locate(file.path), file.deleted) for file in group.files),
             small=frozenset(file.path for file in group.files if is_small(file)),
             last=_last(landing, files),
             size=sum(file.size for file in group.files) + sum(file.file.size for file in files),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.lakes.data_files import write_data_file
+from headwater.lakes.deletes.deleted_rows import DeletedRows
 from headwater.lakes.history_rows import FROM_LSN, TO_LSN, TO_TIME, ended_rows, in_columns, read_rows, valid_rows
 from headwater.lakes.lake_table import file_name
 from headwater.landing.mirrors.merge_task import Merged, Moved
@@ -30,16 +31,18 @@ class RowsOfMirror:
         path: where the file lies; size: its bytes.
         handover: to which mirror.
         has_history: only versions go that have not ended.
+        deleted: rows of the file that are not there any more.
     """
 
     path: str
     size: int
     handover: Handover
     has_history: bool
+    deleted: DeletedRows | None = None
 
     def run(self) -> Merged:
         """Stage them."""
-        rows = valid_rows(self.path) if self.has_history else read_rows(self.path)
+        rows = (valid_rows if self.has_history else read_rows)(self.path, None, self.deleted)
         table, lsn = self.handover.table, self.handover.arrival.lsn
         moved = [Moved(table, lsn, self.handover.write(rows))] if len(rows) else []
         return Merged(table, [], [], moved)
@@ -54,6 +57,7 @@ class Ending:
         name: of the file; path: where it lies; size: its bytes.
         schema: of the history; staging: where files are written.
         gone: what ends them.
+        deleted: rows of the file that are not there any more.
     """
 
     table: int
@@ -63,15 +67,16 @@ class Ending:
     schema: pa.Schema
     staging: str
     gone: Departure
+    deleted: DeletedRows | None = None
 
     def run(self) -> Merged:
         """Write the rows again, with what has ended them; those that had ended before as they are."""
-        parts = [self._closed(), ended_rows(self.path, self.schema)]
+        parts = [self._closed(), ended_rows(self.path, self.schema, self.deleted)]
         added = [write_data_file(rows, self.staging, file_name(self.gone.lsn)) for rows in parts if len(rows)]
         return Merged(self.table, added, [self.name], [])
 
     def _closed(self) -> pa.Table:
-        rows = valid_rows(self.path)
+        rows = valid_rows(self.path, deleted=self.deleted)
         ends = {TO_LSN: pa.scalar(self.gone.lsn), TO_TIME: commit_times([self.gone])[0]}
         for name, value in ends.items():
             number = rows.schema.get_field_index(name)

@@ -1,0 +1,109 @@
+"""Merges that delete rows beside a mirror's files (merge-on-read): which rows, an index of keys says.
+
+In: a mirror of whose keys there are hashes, and its staged changes. Out: merges of the files that may have rows with
+keys of these, each with where in it they may be. New rows go to files of their own; nothing is rewritten.
+
+What concerns a mirror as a whole, or rows that no key tells, is merged as ever, by files: so are changes that are as
+many as half of its rows. A mirror that has been rewritten so, the index follows at the next window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from headwater.lakes.deletes.deleted_rows import Positions
+from headwater.lakes.history_rows import read_rows
+from headwater.lakes.lake_table import LakeTable
+from headwater.landing.key_index.index import Candidates, KeyIndex
+from headwater.landing.key_index.key_hashes import Hashes, has_hash, key_hashes
+from headwater.landing.mirrors.landed_files import Landing, Merging, Written
+from headwater.landing.mirrors.merge_plan import Group, groups
+from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile
+from headwater.landing.mirrors.staged_changes import in_range, staged_rows
+
+_FEWEST = 2
+"""Times as many rows as changes: where there are fewer, files are rewritten."""
+
+
+def can_delete_beside(landing: Landing, files: Sequence[Written]) -> bool:
+    """Tell whether rows that changes end are to be deleted beside a mirror's files.
+
+    Args:
+        landing: the mirror's; files: that tasks have staged.
+    """
+    form, table = landing.mirror, landing.table
+    assert form is not None
+    if not table.deletes_beside or not files or form.has_history or form.replaces is not None or form.is_partition:
+        return False
+    if form.gone or form.rewrites_all or form.rewritten or any(file.kills for file in files):
+        return False
+    if not form.key or form.identity.is_whole or not all(has_hash(form.schema.field(name).type) for name in form.key):
+        return False
+    return _FEWEST * sum(file.file.rows for file in files) <= sum(file.left for file in table.files.values())
+
+
+def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) -> Iterator[Merge]:
+    """Yield the tasks of a mirror.
+
+    Args:
+        landing, files: see :func:`can_delete_beside`; merging: how merges are run.
+
+    Raises:
+        OSError: the index cannot be written, or a file not be read.
+        LakeError: what says which rows are deleted is damaged.
+    """
+    form = landing.mirror
+    assert form is not None
+    paths = tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
+    keys = staged_rows(paths, form.key)
+    hashes, first = key_hashes([keys[name] for name in form.key]), keys[form.key[0]]
+    index = _index(landing, form.key, merging)
+    index.follow({path: file.rows for path, file in landing.table.files.items()})
+    is_one = any(file.moves_unchanged for file in files)
+    for group in [Group(None, None, ())] if is_one else groups({}, form.key[0], first, touches_all=False):
+        yield Merge(
+            table=landing.number,
+            form=form,
+            changes=paths,
+            above=group.above,
+            upto=group.upto,
+            files=tuple(_merged_files(landing.table, index.find(hashes[in_range(first, group.above, group.upto)]))),
+            small=frozenset(),
+            last=max(file.last for file in files),
+            size=sum(file.file.size for file in files),
+            source=landing.changes.source,
+        )
+
+
+def _index(landing: Landing, key: Sequence[str], merging: Merging) -> KeyIndex:
+    """Open the index of a mirror's keys."""
+    assert landing.mirror is not None
+    fields = [landing.mirror.schema.field(name) for name in key]
+
+    def read(path: str) -> Hashes:
+        rows = read_rows(landing.table.locate(path), key)
+        return key_hashes([rows[field.name].cast(field.type) for field in fields])
+
+    return KeyIndex(merging.indexes / landing.name, [(field.name, str(field.type)) for field in fields], read)
+
+
+def _merged_files(table: LakeTable, candidates: Mapping[str, Candidates]) -> Iterator[MergedFile]:
+    """Yield files that have rows that were candidates and are there still, in the order of their names."""
+    for path in sorted(candidates):
+        file, rows = table.files[path], candidates[path]
+        if file.deleted is not None:
+            is_left = ~np.isin(rows.rows, file.deleted.positions())
+            rows = Candidates(rows.rows[is_left], rows.hashes[is_left])
+        if len(rows.rows):
+            yield MergedFile(path, table.locate(path), file.deleted, rows)
+
+
+def deleted_rows(parts: Iterable[Merged]) -> dict[str, Positions]:
+    """Return the rows of files that merges of a mirror delete, each once, by names of the files."""
+    rows: dict[str, list[Positions]] = {}
+    for part in parts:
+        for name, positions in part.deleted.items():
+            rows.setdefault(name, []).append(positions)
+    return {name: np.sort(np.concatenate(positions)) for name, positions in rows.items()}

@@ -1,0 +1,197 @@
+"""Mirrors whose rows are deleted beside files are what the server has, whatever is done to the files meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from headwater.jobs.engine import Engine
+from headwater.lakes.deletes import deletion_vectors
+from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
+from headwater.landing.landing_pass import LandingResult
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
+from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
+
+pytestmark = [pytest.mark.server, pytest.mark.spark]
+
+TABLES = ("numbered", "named", "long", "parts")
+ROWS, ROUNDS = 400, 12
+SETUP = f"""
+CREATE TABLE numbered (id int PRIMARY KEY, v text);
+CREATE TABLE named (name text, at uuid, v numeric(12, 2), PRIMARY KEY (name, at));
+CREATE TABLE long (id bigint PRIMARY KEY, v int, long text);
+ALTER TABLE long ALTER long SET STORAGE EXTERNAL;
+CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+CREATE TABLE low PARTITION OF parts FOR VALUES FROM (MINVALUE) TO ({ROWS // 2});
+CREATE TABLE high PARTITION OF parts FOR VALUES FROM ({ROWS // 2}) TO (MAXVALUE);
+INSERT INTO numbered SELECT n, n::text FROM generate_series(1, {ROWS}) n;
+INSERT INTO named SELECT 'n' || n, md5(n::text)::uuid, n FROM generate_series(1, {ROWS}) n;
+INSERT INTO long SELECT n, n, repeat(md5(n::text), 100) FROM generate_series(1, {ROWS}) n;
+INSERT INTO parts SELECT n, n::text FROM generate_series(1, {ROWS}) n;
+"""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A server's copy and WAL.
+
+    Attributes:
+        backup, wal: files.
+        moments: LSNs, and what tables held there: numbers of columns, and rows.
+    """
+
+    backup: Path
+    wal: Path
+    moments: dict[int, dict[str, tuple[list[int], Rows]]]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
+    place, rng = tmp_path_factory.mktemp("deleting"), random.Random(7)
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as connection:
+            connection.execute(SETUP)
+        server.stop()
+        backup = server.copy_data_directory(place / "backup")
+        server.start()
+        moments = {}
+        with server.connect() as connection:
+            connection.autocommit = True
+            for number in range(ROUNDS):
+                _work(connection, rng, number)
+                row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+                assert row is not None
+                moments[int(Lsn.parse(row[0]))] = {table: server_rows(connection, table) for table in TABLES}
+                connection.execute("SELECT pg_switch_wal()")
+        server.stop()
+        yield Log(backup, server.wal_directory, moments)
+
+
+def _work(connection: Any, rng: random.Random, number: int) -> None:
+    """Change some rows of each table; in some rounds, what concerns all of them."""
+    for _ in range(12):
+        row, other = rng.randint(1, ROWS), rng.randint(1, 3 * ROWS)
+        statements = [
+            f"UPDATE numbered SET v = v || 'x' WHERE id = {row}",
+            f"DELETE FROM numbered WHERE id = {other}",
+            f"INSERT INTO numbered VALUES ({other}, 'new') ON CONFLICT DO NOTHING",
+            f"UPDATE numbered SET id = {2 * ROWS + other} WHERE id = {row} AND {other} NOT IN "
+            f"(SELECT id - {2 * ROWS} FROM numbered)",
+            f"UPDATE named SET v = v + 1 WHERE name = 'n{row}'",
+            f"UPDATE named SET name = name || 'é' WHERE name = 'n{row}'",
+            f"DELETE FROM named WHERE name = 'n{row}'",
+            f"UPDATE long SET v = v + 1 WHERE id = {row}",
+            f"UPDATE long SET id = -id WHERE id = {row}",
+            f"UPDATE parts SET v = v || 'y' WHERE id = {row}",
+            f"UPDATE parts SET id = {3 * ROWS} - id WHERE id = {row} AND {3 * ROWS} - {row} NOT IN "
+            "(SELECT id FROM parts)",
+        ]
+        for statement in rng.sample(statements, 5):
+            connection.execute(statement)
+    if number == 3:
+        connection.execute("ALTER TABLE named ADD COLUMN more int DEFAULT 5")
+        connection.execute("TRUNCATE low")
+    if number == 4:
+        connection.execute("ALTER TABLE numbered ADD COLUMN more timestamp")
+        connection.execute("UPDATE numbered SET more = '2026-01-01' WHERE id < 20")
+
+
+def deleting(place: Path) -> LandingTarget:
+    return LandingTarget(place, "delta", mode="current", write_mode=MERGE_ON_READ)
+
+
+def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> LandingResult:
+    asked = DecodeRequest(str(log.wal), str(log.backup), "postgres", end=Lsn(end))
+    return land(engine, asked, target, bounds=WindowBounds(1 << 20))
+
+
+def require_equal(log: Log, target: LandingTarget, lsn: int) -> None:
+    for name, (numbers, rows) in log.moments[lsn].items():
+        columns = columns_by_number(target.place / f"public.{name}", "delta")
+        held = read_table(target.place / f"public.{name}", "delta")
+        ours = mirror_rows(held, [columns[number] for number in numbers])
+        assert ours == rows, f"{name}: missing {rows - ours}, not on the server {ours - rows}"
+
+
+def vectors(target: LandingTarget, name: str) -> int:
+    """Count files of a table that have rows deleted beside them."""
+    return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
+
+
+def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target, seen = deleting(tmp_path / "lake"), set()
+    for lsn in log.moments:
+        landed(engine, log, target, lsn)
+        require_equal(log, target, lsn)
+        seen |= {name for name in TABLES if vectors(target, name)}
+    assert seen == set(TABLES)
+    again = landed(engine, log, target, lsn)
+    assert (again.rows, again.files) == ({}, 0)
+
+
+def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target = LandingTarget(tmp_path / "lake", "delta", mode="current")
+    modes = [COPY_ON_WRITE, MERGE_ON_READ, MERGE_ON_READ, COPY_ON_WRITE]
+    for number, lsn in enumerate(log.moments):
+        write_mode = modes[number % len(modes)]
+        landed(engine, log, LandingTarget(target.place, "delta", mode="current", write_mode=write_mode), lsn)
+        require_equal(log, target, lsn)
+
+
+def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path) -> None:
+    """Files stay few, and none has much that is deleted; without a budget all stay."""
+    counts = {}
+    for budget in (0, 1 << 20):
+        target = replace(deleting(tmp_path / f"lake-{budget}"), rewrite_budget=budget)
+        for lsn in log.moments:
+            landed(engine, log, target, lsn)
+        require_equal(log, target, lsn)
+        with Lake(target) as lake:
+            files = [file for _, table in lake.tables.landed() for file in table.files.values()]
+        counts[budget] = len(files)
+        if budget:
+            assert all(file.left >= 0.7 * file.rows for file in files)
+    assert counts[1 << 20] < counts[0] - 12
+
+
+def test_old_versions_expire(engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion_vectors, "INLINE_BYTES", 0)
+    target = deleting(tmp_path / "lake")
+    for lsn in list(log.moments)[:-1]:
+        landed(engine, log, target, lsn)
+    there = len(list(target.place.rglob("deletion_vector_*.bin")))
+    with Lake(target) as lake:
+        expired = lake.expire(datetime.now(UTC) - timedelta(days=1))
+        assert not any(table.files for table in expired.values())
+        expired = lake.expire(datetime.now(UTC) + timedelta(seconds=1))
+        assert all(table.files for table in expired.values())
+    assert 0 < len(list(target.place.rglob("deletion_vector_*.bin"))) < there
+    require_equal(log, target, lsn)
+    landed(engine, log, target, max(log.moments))
+    require_equal(log, target, max(log.moments))
+
+
+def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target = deleting(tmp_path / "lake")
+    for number, lsn in enumerate(log.moments):
+        landed(engine, log, target, lsn)
+        require_equal(log, target, lsn)
+        if number % 3 == 0:
+            DeltaTable(str(target.place / "public.numbered")).optimize.compact()
+            DeltaTable(str(target.place / "public.named")).create_checkpoint()
+        if number % 4 == 1:
+            for run in (target.place / "_headwater" / "keys").rglob("*.run"):
+                run.write_bytes(run.read_bytes()[:-1])
