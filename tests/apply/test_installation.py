@@ -5,10 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
+
 from apply.target_pairs import OURS, pair_of
 from headwater.apply.progress.installation import FORM, install
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.session import open_target
+from headwater.errors import TargetError
 
 ROUNDS, WORKERS = 20, 4
 
@@ -51,3 +54,24 @@ def test_a_schema_of_an_older_form_gets_what_it_lacks() -> None:
         assert pair.run(OURS, "SELECT count(*) FROM headwater.subscription_parameter") == [(0,)]
         assert pair.run(OURS, "SELECT count(*) FROM headwater.pending_statement") == [(0,)]
         assert pair.run(OURS, "SELECT count(*) FROM headwater.stat_subscription_stats") == [(0,)]
+
+
+def test_a_schema_that_came_with_a_dump_is_refused() -> None:
+    """Tables of a restored database have other OIDs; those of an upgraded server have not."""
+    with pair_of(16) as pair:
+        connection, _ = open_target(pair.place(OURS), "begins")
+        with connection:
+            install(connection)
+            table = "SELECT subid, 1, 'public', 't', 'r' FROM headwater.subscription"
+            pair.run(
+                OURS,
+                "INSERT INTO headwater.subscription VALUES (DEFAULT, 'sub', 'slot', '{p}', true, 'd')",
+                f"INSERT INTO headwater.subscription_rel {table}",
+                "UPDATE headwater.form SET datoid = 1",
+            )
+            with pytest.raises(TargetError, match="comes from another database"):
+                install(connection)
+            pair.run(OURS, "UPDATE headwater.subscription_rel SET srrelid = 'pg_class'::regclass")
+            install(connection)
+            pair.run(OURS, "UPDATE headwater.subscription_rel SET srrelid = 1")
+            install(connection)

@@ -80,8 +80,19 @@ _ADDED = (
 )
 """What later forms have added; each statement does nothing where that is there already."""
 
-# A publication of all tables refuses updates of a table that has no identity.
-_RAISE = ("ALTER TABLE headwater.form REPLICA IDENTITY FULL", f"UPDATE headwater.form SET version = {FORM}")
+_DATABASE = "(SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+_RAISE = (
+    # A publication of all tables refuses updates of a table that has no identity.
+    "ALTER TABLE headwater.form REPLICA IDENTITY FULL",
+    "ALTER TABLE headwater.form ADD COLUMN IF NOT EXISTS datoid oid",
+    f"UPDATE headwater.form SET version = {FORM}, datoid = coalesce(datoid, {_DATABASE})",
+)
+_IS_OF_ANOTHER = f"SELECT 1 FROM headwater.form WHERE datoid OPERATOR(pg_catalog.<>) {_DATABASE}"
+_LACKS_TABLES = """
+SELECT 1 FROM headwater.subscription_rel r
+WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.srrelid) LIMIT 1
+"""
+_ADOPT = f"UPDATE headwater.form SET datoid = {_DATABASE}"
 
 
 @contextmanager
@@ -108,7 +119,7 @@ def install(connection: TargetConnection) -> None:
     """Make the schema unless it is there; one of an older form gets what it lacks.
 
     Raises:
-        TargetError: the role may not, or the schema is of a form that is not known here.
+        TargetError: the role may not; or the schema is of a form that is not known here, or came with a dump.
         ConnectionLostError: the target is lost.
     """
     if not is_installed(connection):
@@ -125,6 +136,21 @@ def install(connection: TargetConnection) -> None:
     elif form > FORM:
         text = f"the target's schema headwater is of form {form}, expected {FORM}"
         raise TargetError(text, sqlstate="0A000", hint="use the version of Headwater that has made it, or a newer one")
+    _require_own(connection)
+
+
+def _require_own(connection: TargetConnection) -> None:
+    """Require that the schema was made in this database: a dump brings it along, with the OIDs of other tables.
+
+    An upgrade of the server, or a copy of the whole database, leaves tables their OIDs.
+    """
+    if not connection.rows(_IS_OF_ANOTHER):
+        return
+    if connection.rows(_LACKS_TABLES):
+        text = "the target's schema headwater comes from another database, whose tables have other OIDs"
+        hint = "drop the schema headwater, and make its subscriptions anew; rows that are there need --no-copy-data"
+        raise TargetError(text, sqlstate="55000", hint=hint)
+    connection.rows(_ADOPT)
 
 
 def is_installed(connection: TargetConnection) -> bool:
