@@ -4,7 +4,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := src tests tools bench
-# Three processes side by side, a file of tests to one of them: two leave two cores idle for two fifths of the time.
+# Four processes side by side, a file of tests to one of them: two leave two cores idle for two fifths of the time.
 # In the order of the rungs: else the files with few tests, which are the long ones, come last, and one process ends alone.
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 

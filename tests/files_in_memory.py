@@ -1,8 +1,9 @@
 """A place in memory for the files of tests: clusters, base backups, and what tests write.
 
-A cluster and a base backup are more than a thousand files each, which a disk takes ten times as long to make as memory
-does; and each backup is synced. Nothing is proved by that: a test kills processes, not the machine. With
-``--in-memory``, as ``make test`` has it, temporary files of all processes of a run go to a directory of
+A cluster and a base backup are more than a thousand files each, and each backup is synced. A disk takes ten times as
+long for that as memory does. Nothing is proved by it: a test kills processes, not the machine.
+
+``make test`` asks for this by ``--in-memory``. Temporary files of all processes of a run then go to a directory of
 :data:`MEMORY`, unless memory is short there. It is removed at the end, also of a run with failures.
 """
 

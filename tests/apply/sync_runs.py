@@ -23,7 +23,7 @@ DRIVER = Path(__file__).with_name("apply_driver.py")
 RUN_SECONDS = 200
 """How long a run may take: kernels may have to be compiled in it."""
 
-PACE_SECONDS = 0.005
+PACE_SECONDS = 0.02
 """Between two transactions of a thread: a machine with two cores has to come behind them."""
 
 TABLES = ("t", "kept", "narrow", "parts")

@@ -65,7 +65,7 @@ class Writing:
                 with self._connect() as session:
                     for number in numbers:
                         self._write(session, number)
-                        if self._ends.wait(0.002):
+                        if self._ends.wait(0.005):
                             break
             except psycopg.Error:
                 self._ends.wait(0.05)  # The server is restarted.

@@ -1,4 +1,7 @@
-"""A real S3 server on this machine (moto's): checks signatures, notes what it is asked for, fails on demand."""
+"""A real S3 server on this machine (moto's): checks signatures, notes what it is asked for, fails on demand.
+
+Its libraries take a second to import, so that only processes that start it do.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import boto3
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 BUCKET = "wal-archive"
 REGION = "us-east-1"
@@ -46,6 +45,9 @@ class S3Server:
     failures: list[int] = field(default_factory=list)
 
     def __enter__(self) -> S3Server:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from werkzeug.serving import make_server
+
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -92,6 +94,8 @@ class S3Server:
         )
 
     def _client(self, service: str, key: str, secret: str) -> Any:
+        import boto3
+
         credentials = {"aws_access_key_id": key, "aws_secret_access_key": secret}
         return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION, **credentials)
 

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import s3fs
 
 from headwater.errors import SegmentError, UsageError
 from headwater.wal.records.frames import read_frames
@@ -92,6 +91,8 @@ def test_a_store_that_gets_segments(fresh: S3Server, server_run: ServerRun, tmp_
 
 @pytest.mark.server
 def test_credentials_of_the_environment(fresh: S3Server, plain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import s3fs
+
     s3fs.S3FileSystem.clear_instance_cache()
     for name, value in fresh.environment().items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,7 @@
-"""The benchmark's figures of its runs: ratios in which more is better, and charts of what was measured."""
+"""The benchmark's figures of its runs: ratios in which more is better, and charts of what was measured.
+
+What draws takes a second to import, so that only tests that draw do.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from charts import write_charts
 from results import Result, write_json
-from size_charts import write_size_charts
 from watched_landing import task_seconds
 
 
@@ -48,6 +49,8 @@ def test_a_cost_alone_has_a_bound(peak: float, is_reached: bool) -> None:
 
 
 def test_charts_of_figures(tmp_path: Path) -> None:
+    from charts import write_charts
+
     results = [
         Result("land", "", "changes/s", (2e6, 3e6), {"server": (1e6,), "client": (5e5,)}),
         Result("scaling", "", "times", (1.5,), {"copying": (1.25,)}),
@@ -74,6 +77,8 @@ def landing(cores: int) -> dict[str, Any]:
 
 
 def test_charts_of_sizes(tmp_path: Path) -> None:
+    from size_charts import write_size_charts
+
     windows = [
         {
             "gigabytes": size,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.catalog.relation import TypeInfo
@@ -78,6 +78,7 @@ def test_array(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
 @pytest.mark.parametrize("name", ["text", "int8", "bool", "name"])
+@settings(max_examples=40)
 @given(data=st.data())
 def test_arrays_inside_arrays(name: str, levels: int, data: st.DataObject) -> None:
     type, strategy = array_type(built_in(name)), arrays(ELEMENTS[name], 2, 2)
