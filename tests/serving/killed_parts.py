@@ -141,6 +141,20 @@ def subscriber_of(major: int) -> Iterator[EmbeddedPostgres]:
         yield server
 
 
+def kill_service(serving: Serving, work: LargeWork, choose: random.Random, is_amid: bool) -> None:
+    """Kill a service, at a moment or by itself amid its files, and start it again."""
+    if is_amid:
+        serving.stop(signal.SIGKILL)
+        serving.program = random_failpoint(choose)
+        if serving.starts():
+            serving.wait(LONG_SECONDS)
+        serving.program = MAIN
+    else:
+        wait_for_work(work, choose.randint(3, 25))
+        assert serving.stop(signal.SIGKILL) == -signal.SIGKILL
+    serving.start()
+
+
 def kill_server(server: EmbeddedPostgres) -> None:
     """Kill each process of a server, as if its machine had stopped; the next start recovers."""
     process = server.process
@@ -148,7 +162,7 @@ def kill_server(server: EmbeddedPostgres) -> None:
     server.process = None
     children = _children(process.pid)
     for pid in (process.pid, *children):
-        os.kill(pid, signal.SIGKILL)
+        _kill(pid)
     process.wait()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
     (server.data_directory / "postmaster.pid").unlink()
@@ -160,9 +174,18 @@ def kill_worker(server: EmbeddedPostgres, choose: random.Random) -> None:
         rows = session.execute("SELECT pid FROM pg_stat_subscription WHERE pid IS NOT NULL ORDER BY pid").fetchall()
     if rows:
         restarts = _restarts(server)
-        os.kill(choose.choice(rows)[0], signal.SIGKILL)
-        wait_until(lambda: _restarts(server) > restarts, LONG_SECONDS)
-        wait_until(lambda: _lets_in(server), LONG_SECONDS)
+        if _kill(choose.choice(rows)[0]):
+            wait_until(lambda: _restarts(server) > restarts, LONG_SECONDS)
+            wait_until(lambda: _lets_in(server), LONG_SECONDS)
+
+
+def _kill(pid: int) -> bool:
+    """Kill a process; tell whether it was there still."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _restarts(server: EmbeddedPostgres) -> int:

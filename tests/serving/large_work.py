@@ -41,15 +41,17 @@ class LargeWork:
 
     Args:
         primary: returns the server that takes changes now; seed: says what is done.
+        first: number of the first session; no two of a number change the same tables.
 
     Attributes:
         transactions: that have ended, in any way.
     """
 
-    def __init__(self, primary: Callable[[], EmbeddedPostgres], seed: int) -> None:
+    def __init__(self, primary: Callable[[], EmbeddedPostgres], seed: int, first: int = 0) -> None:
         self._primary, self._is_over = primary, threading.Event()
         self.transactions = 0
-        self._threads = [threading.Thread(target=self._run, args=(seed, number)) for number in range(SESSIONS)]
+        numbers = range(first, first + SESSIONS)
+        self._threads = [threading.Thread(target=self._run, args=(seed, number)) for number in numbers]
 
     def __enter__(self) -> LargeWork:
         for thread in self._threads:

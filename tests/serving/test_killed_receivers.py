@@ -19,6 +19,7 @@ from serving.killed_parts import (
     LONG_SECONDS,
     Receiver,
     Subscribers,
+    kill_service,
     options_of,
     random_failpoint,
     subscriber_of,
@@ -100,20 +101,6 @@ def test_inside_of_the_service(tmp_path: Path, major: int, subscriber_major: int
             assert b"no WAL is removed" not in content(serving.log)
             assert serving.stop() == 0
         check_files(publisher, wal)
-
-
-def kill_service(serving: Serving, work: LargeWork, choose: random.Random, is_amid: bool) -> None:
-    """Kill a service, at a moment or by itself amid its files, and start it again."""
-    if is_amid:
-        serving.stop(signal.SIGKILL)
-        serving.program = random_failpoint(choose)
-        if serving.starts():
-            serving.wait(LONG_SECONDS)
-        serving.program = MAIN
-    else:
-        wait_for_work(work, choose.randint(3, 25))
-        assert serving.stop(signal.SIGKILL) == -signal.SIGKILL
-    serving.start()
 
 
 def check_files(server: EmbeddedPostgres, wal: Path) -> None:

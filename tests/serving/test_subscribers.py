@@ -14,6 +14,8 @@ from bad_input.servers import conninfo_of, now, run, small_server, value
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.slots.slot_directory import is_slot
 from packaged_servers import is_packaged
+from serving.killed_parts import Subscribers, options_of, subscriber_of, wait_for_work
+from serving.large_work import SESSIONS, LargeWork, make_publisher
 from serving.service import Serving, backup_of, content, wait_until
 from serving.subscribing import TABLES, subscribe, sums
 
@@ -31,7 +33,9 @@ WORK = (
 
 
 ALL_READY = "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel"
-SLOW_PAIRS = ((16, 16), (18, 18), (14, 18), (18, 14), (19, 19), (16, 19), (19, 16))
+NEWEST_PAIRS = ((19, 19), (16, 19), (19, 16))
+ODD_PAIRS = ((15, 14), (15, 18), (17, 15), (17, 18))
+SLOW_PAIRS = ((16, 16), (18, 18), (14, 18), (18, 14), *NEWEST_PAIRS, *ODD_PAIRS)
 PAIRS = [
     (16, 18),
     *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW_PAIRS if all(map(is_packaged, pair))),
@@ -99,6 +103,25 @@ def test_with_its_defaults(tmp_path: Path, major: int, subscriber_major: int, ha
             )
             run(subscriber, "DROP SUBSCRIPTION s")
             assert [path.name for path in (tmp_path / "slots").iterdir() if is_slot(path)] == []
+            assert serving.stop() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("major", "subscriber_major"), [(15, 16), (15, 19), (17, 16), (17, 19)])
+def test_large_work_beside_copies(tmp_path: Path, major: int, subscriber_major: int) -> None:
+    """Transactions are large, nested, rolled back, streamed and prepared, while tables are copied, and after that."""
+    with small_server(major) as publisher, subscriber_of(subscriber_major) as server:
+        make_publisher(publisher, has_rows=True)
+        catalog = backup_of(publisher, tmp_path / "base")
+        with Serving(publisher.wal_directory, catalog, tmp_path / "slots") as serving:
+            with LargeWork(lambda: publisher, major) as work:
+                subscribers = Subscribers(server, serving, options_of(major, subscriber_major), copies=True)
+                wait_for_work(work, 50)
+            subscribers.wait_for_copies()
+            with LargeWork(lambda: publisher, major, SESSIONS) as work:
+                wait_for_work(work, 50)
+            subscribers.wait_for_equal(publisher)
+            subscribers.drop()
             assert serving.stop() == 0
 
 
