@@ -83,10 +83,10 @@ class Serving:
         """The number of its process."""
         return self._process.pid
 
-    def stop(self, number: int = signal.SIGINT) -> int:
+    def stop(self, number: int = signal.SIGINT, seconds: float = END_SECONDS) -> int:
         """End the service with a signal; return its exit status."""
         self._process.send_signal(number)
-        return self.wait()
+        return self.wait(seconds)
 
     def wait(self, seconds: float = END_SECONDS) -> int:
         """Wait until the service ends, for so many seconds at most; return its exit status."""
@@ -121,11 +121,15 @@ def client(name: str, major: int) -> Path:
 
 
 def recvlogical(
-    environment: dict[str, str], major: int, *arguments: str, database: str = "postgres"
+    environment: dict[str, str],
+    major: int,
+    *arguments: str,
+    database: str = "postgres",
+    seconds: float = END_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
     """Run pg_recvlogical."""
     command = [str(client("pg_recvlogical", major)), "-d", database, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=END_SECONDS, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
 
 
 def make_slot_by_client(environment: dict[str, str], major: int, slot: str, plugin: str, *arguments: str) -> None:

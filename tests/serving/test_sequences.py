@@ -55,10 +55,12 @@ VALUES = "SELECT string_agg(last_value || ' ' || is_called, ', ') FROM ({}) x".f
 READY = "SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel"
 
 
-def both(server: EmbeddedPostgres, serving: Serving, query: str, user: str = "postgres") -> list[Answer]:
+def both(
+    server: EmbeddedPostgres, serving: Serving, query: str, user: str = "postgres", database: str = "postgres"
+) -> list[Answer]:
     """Return what both say, with rows in their order."""
     answers = []
-    for place in places(server, serving, user=user):
+    for place in places(server, serving, user=user, dbname=database):
         with connected(**place) as connection:
             answers.append(answer_in(connection.exec_(query.encode()), connection, are_plain=False, fields=ALL_FIELDS))
     return answers
@@ -128,6 +130,29 @@ def test_who_is_limited_to_publications(tmp_path: Path) -> None:
             for user in ("sees", "blind"):
                 theirs, ours = both(server, serving, sequence_query((("public", "a"),)), user)
                 assert ours == theirs
+            assert serving.stop() == 0
+
+
+@pytest.mark.parametrize("strategy", ["wal_log", "file_copy"])
+def test_databases_that_were_created_later(tmp_path: Path, strategy: str) -> None:
+    """Also of a sequence that was changed in the template, and of those that were changed in the copy, or never."""
+    names = [("public", name) for name in ("a", "far", "unused", "late")]
+    with small_server(19) as server:
+        run(server, "CREATE DATABASE model")
+        run(server, SEQUENCES[0], *SEQUENCES[4:], database="model")
+        catalog = backup_of(server, tmp_path / "base")
+        run(server, WORK[0], WORK[3], database="model")
+        run(server, f"CREATE DATABASE once TEMPLATE model STRATEGY {strategy}")
+        run(server, "SELECT setval('far', 9000001000000)", database="once")
+        run(server, "SELECT setval('a', 1)", "SELECT setval('unused', 2)", database="model")
+        run(server, f"CREATE DATABASE twice TEMPLATE once STRATEGY {strategy}")
+        run(server, "SELECT setval('late', 9)", database="once")
+        now(server)
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            for database in ("twice", "once", "model"):
+                theirs, ours = both(server, serving, sequence_query(names), database=database)
+                assert (ours.columns, sorted_rows(ours)) == (theirs.columns, sorted_rows(theirs))
+                assert len(ours.rows) == len(names)
             assert serving.stop() == 0
 
 

@@ -6,8 +6,7 @@ as what comes meanwhile from the other is chance; keepalives and replies are lef
 are sorted, as are settings at the begin, whose order is that of a hash.
 
 Known differences, which are passed over too (docs/guides/serving.md): errors without a place in PostgreSQL's source,
-and of plugins amid a stream without their callback; no description of rows before the error of a SELECT; nothing of
-the stretch of WAL in which a stream fails.
+and of plugins amid a stream without their callback; nothing of the stretch of WAL in which a stream fails.
 """
 
 from __future__ import annotations
@@ -77,8 +76,6 @@ def transcript_of(recording: Recording) -> Transcript:
             lines.append(_line(message))
             if message.kind == "C":
                 _sort_rows(lines, command)
-            if message.kind == "E" and lines[-2].startswith("B T ") and command.startswith(b"SELECT"):
-                del lines[-2]  # the server describes rows before it begins to look for them, the service after that
             stream = _Stream(b"LOGICAL" not in command) if message.kind == "W" else None
     return Transcript(tuple(_in_order([*lines, *(stream.lines() if stream is not None else ())])), wal)
 

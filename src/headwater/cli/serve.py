@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import click
 
 from headwater.cli.config_file import config_flag
 from headwater.cli.flags import PATH, command, from_flag, from_flags
-from headwater.cli.shared_flags import WalFlags, catalog_flag, version_flag
+from headwater.cli.shared_flags import EngineFlags, WalFlags, catalog_flag, version_flag
 from headwater.errors import HeadwaterWarning, UsageError
 
 log = logging.getLogger("headwater.walsender")
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from headwater.receiver.wal_receiver import Reached
     from headwater.slots.shelf_budget import ShelfBudget
     from headwater.walsender.access.access_files import AccessFiles
+    from headwater.walsender.folds.bulk import Bulk
     from headwater.walsender.operating.limits import Limits
     from headwater.walsender.served_cluster import ServedCluster
     from headwater.walsender.service import Address
@@ -204,6 +206,7 @@ class ServeFlags:
         metavar="HOST:PORT",
         help="Show the status there: /status as JSON, /healthz, and /metrics for Prometheus, with headwater[metrics].",
     )
+    tasks: EngineFlags = from_flags(EngineFlags)
     shelf: ShelfFlags = from_flags(ShelfFlags)
     limits: LimitFlags = from_flags(LimitFlags)
     config: str | None = config_flag()
@@ -281,7 +284,7 @@ def serve_command(flags: ServeFlags) -> None:
             setting = shown_setting("max_replication_slots", cluster.version)
             slots = ServedSlots(slots_directory, limits.slots, setting)
             answers = stack.enter_context(closing(catalog_answers(cluster, flags.postgres_bin)))
-            served = Served(cluster, slots, access, answers, limits=limits)
+            served = Served(cluster, slots, access, answers, limits=limits, bulk=_bulk(flags.tasks))
 
             def look() -> ServiceStatus:
                 return status_of(served, received.lsn)
@@ -292,6 +295,15 @@ def serve_command(flags: ServeFlags) -> None:
                 _print_addresses(addresses)
 
             serve_until(stopping, served, addresses, listening)
+
+
+def _bulk(flags: EngineFlags) -> Bulk | None:
+    """Return the engine of sessions that are far behind: Spark, if it is asked for, started on first need."""
+    from headwater.walsender.folds.bulk import Bulk
+
+    flags.check()
+    least = flags.bulk_bytes if flags.asks_for_spark else None
+    return None if least is None else Bulk(cache(lambda: flags.choose(lambda *_: None)), least)
 
 
 def _check(flags: ServeFlags) -> None:

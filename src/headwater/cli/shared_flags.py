@@ -202,18 +202,36 @@ class EngineFlags:
         "spark",
         "local",
         help="What tasks run on. auto: this process for up to 64 MB of WAL (apply: 2 GB), without Java; Spark for "
-        "more, or if --master is given. What comes out is the same.",
+        "more, or if --master is given. serve: this process, unless Spark is asked for. What comes out is the same.",
     )
     master: str | None = from_flag("--master", metavar="MASTER", help="Spark master; default: local[*].")
 
     @property
+    def asks_for_spark(self) -> bool:
+        """Whether Spark is asked for by its name, or its master's."""
+        from headwater.pipeline.engines import SPARK
+
+        return self.engine == SPARK or self.master is not None
+
+    @property
     def bulk_bytes(self) -> int | None:
         """Bytes of WAL behind which an engine decodes what is applied meanwhile; None: none does."""
-        from headwater.pipeline.engines import FAR_BEHIND_BYTES, LOCAL, SMALL_BYTES, SPARK
+        from headwater.pipeline.engines import FAR_BEHIND_BYTES, LOCAL, SMALL_BYTES
 
         if self.engine == LOCAL:
             return None
-        return SMALL_BYTES if self.engine == SPARK or self.master is not None else FAR_BEHIND_BYTES
+        return SMALL_BYTES if self.asks_for_spark else FAR_BEHIND_BYTES
+
+    def check(self) -> None:
+        """Check that flags do not contradict each other.
+
+        Raises:
+            UsageError: a master is named, and Spark is not to be used.
+        """
+        from headwater.pipeline.engines import LOCAL
+
+        if self.engine == LOCAL and self.master is not None:
+            raise UsageError("--master is Spark's, and --engine local does without", hint="leave one of them out")
 
     def choose(self, progress: Progress, daemon: str | None = None, load: Callable[[int], int] | None = None) -> Engine:
         """Return the engine that is asked for; who names a master asks for Spark.
@@ -226,10 +244,9 @@ class EngineFlags:
         Raises:
             UsageError: a master is named, and Spark is not to be used.
         """
-        from headwater.pipeline.engines import AUTO, LOCAL, SPARK, chosen_engine
+        from headwater.pipeline.engines import AUTO, SPARK, chosen_engine
 
-        if self.engine == LOCAL and self.master is not None:
-            raise UsageError("--master is Spark's, and --engine local does without", hint="leave one of them out")
+        self.check()
 
         def start() -> SparkSession:
             from headwater.spark.session import load_kernels, spark_session, warm_up

@@ -19,6 +19,7 @@ from headwater.walsender.access.authentication import Access
 from headwater.walsender.access.live_access import LiveAccess
 from headwater.walsender.access.tls import Encryption
 from headwater.walsender.elsewhere import Elsewhere
+from headwater.walsender.folds.bulk import Bulk
 from headwater.walsender.folds.subscription import Folds
 from headwater.walsender.operating.activity import SessionActivity
 from headwater.walsender.operating.answer_counts import AnswerCounts
@@ -59,6 +60,7 @@ class Served:
         activities: what sessions do, by their numbers; counts: of what was answered.
         starting: sessions that have not begun, in their order: how each is ended.
         places: that sessions take.
+        bulk: an engine for sessions that are far behind; None without one.
         folds: of all databases, which sessions share.
     """
 
@@ -74,13 +76,15 @@ class Served:
     activities: dict[int, SessionActivity] = field(default_factory=dict)
     counts: AnswerCounts = field(default_factory=AnswerCounts)
     starting: dict[int, Callable[[], object]] = field(default_factory=dict)
+    bulk: Bulk | None = None
     folds: Folds = field(init=False)
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
         """Make the places of sessions, and that of folds."""
         self.places = Places(self.limits, self.cluster.version)
-        self.folds = Folds(self.cluster, self.cluster.source.wal, self.cluster.shelves, self.cluster.source.catalog)
+        cluster = self.cluster
+        self.folds = Folds(cluster, cluster.source.wal, cluster.shelves, cluster.source.catalog, self.bulk)
 
     def find_database(self, name: str) -> None:
         """Check that there is a database; take it in if the WAL has created it. May take its time.

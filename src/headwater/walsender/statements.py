@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 
-from headwater.errors import SessionError
+from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import (
     ACTIVE_SQL_TRANSACTION,
     FEATURE_NOT_SUPPORTED,
@@ -536,7 +536,7 @@ def _sent(outcome: Outcome, encode: EncodeText) -> Iterator[bytes]:
                 if size >= _PIECE:
                     yield b"".join(pending)
                     pending, size = [], 0
-        except SessionError:
+        except HeadwaterError:
             yield b"".join(pending)
             raise
         tag = f"{outcome.tag} {count}" if outcome.is_query else outcome.tag

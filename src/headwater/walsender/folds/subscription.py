@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 
+from headwater.errors import HeadwaterError
+from headwater.jobs.unforeseen import unforeseen
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.place import WalSource
+from headwater.walsender.folds.bulk import Bulk
 from headwater.walsender.folds.faults import Faults
 from headwater.walsender.folds.fold_windows import ServedWal, look_from
 from headwater.walsender.folds.member import Member
@@ -32,12 +36,18 @@ class Subscription:
         around: the surroundings of its database's folds.
         output: it alone; kept_state: the state where it begins, None for the catalog.
         member: its part in a fold.
+        bulk: an engine by which it catches up if it is far behind; None without one.
     """
 
     def __init__(
-        self, around: Surroundings, output: SharedOutput, kept_state: KeptState | None, member: Member
+        self,
+        around: Surroundings,
+        output: SharedOutput,
+        kept_state: KeptState | None,
+        member: Member,
+        bulk: Bulk | None = None,
     ) -> None:
-        self._around, self._member = around, member
+        self._around, self._member, self._bulk = around, member, bulk
         alone_until = around.faults.until(output.request)
         self._begin: SharedFold | None = SharedFold(around, [output], kept_state, alone_until)
         self.take = member.outbox.take
@@ -46,7 +56,29 @@ class Subscription:
         """Begin to decode."""
         fold, self._begin = self._begin, None
         assert fold is not None
-        fold.start()
+        if self._bulk is None:
+            fold.start()
+            return
+        self._member.entered()
+        threading.Thread(target=self._catch_up, args=(fold, self._bulk), name="walsender-bulk", daemon=True).start()
+
+    def _catch_up(self, fold: SharedFold, bulk: Bulk) -> None:
+        """Let an engine decode first what it may; then the fold goes on."""
+        (output,) = fold.outputs
+        try:
+            reached = bulk.catch_up(self._around.wal, output.request, fold.kept, self._member)
+            if self._member.is_stopped:
+                self._member.left()
+            elif reached is fold.kept or reached is None:
+                fold.start()
+            else:
+                (state,) = reached.state.outputs
+                further = SharedOutput(output.request, reached.server_settings, [self._member], state)
+                SharedFold(self._around, [further], reached, fold.alone_until).start()
+        except HeadwaterError as error:
+            self._member.fail(error)
+        except Exception as error:
+            self._member.fail(unforeseen("decoding", error))
 
     def stop(self) -> None:
         """End decoding as soon as may be; call from another thread than the loop's, as it waits for that."""
@@ -79,13 +111,21 @@ class Folds:
     Args:
         wal: that is served; source: where it comes to.
         shelves: of states, by the database's name; catalog: that they are of.
+        bulk: an engine for sessions that are far behind; None without one.
 
     Attributes:
         counts: of all folds.
     """
 
-    def __init__(self, wal: ServedWal, source: WalSource, shelves: Mapping[str, Shelf], catalog: str) -> None:
-        self.counts, self._faults = Counts(), Faults()
+    def __init__(
+        self,
+        wal: ServedWal,
+        source: WalSource,
+        shelves: Mapping[str, Shelf],
+        catalog: str,
+        bulk: Bulk | None = None,
+    ) -> None:
+        self.counts, self._faults, self._bulk = Counts(), Faults(), bulk
         self._wal, self._source, self._catalog = wal, source, os.path.abspath(catalog)
         self._around: dict[str, Surroundings] = {}
         for name, shelf in shelves.items():
@@ -113,4 +153,4 @@ class Folds:
         around, member = self._around[request.database], Member(Outbox(wake))
         output = SharedOutput(request, () if kept_state is None else kept_state.server_settings, [member])
         output.open(kept_state, look_from(around.wal, kept_state).directory)
-        return Subscription(around, output, kept_state, member)
+        return Subscription(around, output, kept_state, member, self._bulk)

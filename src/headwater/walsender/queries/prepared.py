@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from headwater.errors import SessionError
+from headwater.errors import HeadwaterError, SessionError
 from headwater.pg.sqlstates import INVALID_BINARY_REPRESENTATION
 from headwater.protocol.backend_messages import Column, Value
 from headwater.walsender.queries.select import Select
@@ -84,7 +84,7 @@ class FailedRows(ReadyRows):
         error: that it has failed with.
     """
 
-    def __init__(self, error: SessionError) -> None:
+    def __init__(self, error: HeadwaterError) -> None:
         super().__init__(())
         self._error = error
 
@@ -92,7 +92,7 @@ class FailedRows(ReadyRows):
         """Give no rows.
 
         Raises:
-            SessionError: as the server says.
+            HeadwaterError: as the server says.
         """
         del limit
         raise self._error
@@ -205,7 +205,7 @@ def prepared_select(text: str, select: Select, encode: Callable[[Sequence[Column
         def run(_: Sequence[int]) -> Outcome:
             try:
                 rows = select.rows(values)
-            except SessionError as error:  # It comes behind the description of the rows.
+            except HeadwaterError as error:  # It comes behind the description of the rows.
                 return Outcome("SELECT", columns, is_query=True, source=FailedRows(error))
             return Outcome("SELECT", columns, rows, encode(columns), is_query=True)
 
