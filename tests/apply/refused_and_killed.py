@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apply.scripts.script_runner import Script
-from serving.service import END_SECONDS
+from apply.sync_runs import RUN_SECONDS
 
 DRIVER = Path(__file__).with_name("killed_apply.py")
 MAIN = ("-m", "headwater.cli.main")
@@ -58,8 +58,14 @@ def run(words: Sequence[str], end: str, step: int | None, log: Path) -> int:
     program = MAIN if step is None else (str(DRIVER), str(step))
     command = [sys.executable, *program, "apply", *words, "--end", end]
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-    with log.open("ab") as errors:
-        return subprocess.run(command, stderr=errors, env=environment, timeout=END_SECONDS, check=False).returncode
+    with log.open("ab") as errors, subprocess.Popen(command, stderr=errors, env=environment) as process:
+        try:
+            return process.wait(RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # its stacks are in the log then
+            process.wait(RUN_SECONDS)
+            print(log.read_text(errors="replace")[-8000:])
+            raise
 
 
 def run_with_kills(words: Sequence[str], end: str, steps: Sequence[int], log: Path) -> int:
