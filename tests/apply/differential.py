@@ -164,21 +164,25 @@ class Differential:
         return int(Lsn.parse(row[0]))
 
     def catch_up(self, *, is_clean: bool = True) -> None:
-        """Wait until both have confirmed all that the publisher has committed.
+        """Wait until both have confirmed all that the publisher has committed, as long as they come further.
 
         Args:
             is_clean: no error of either is on the way.
         """
         end = self.mark()
+        confirmed = [0]
 
-        def have_confirmed(session: psycopg.Connection[Any]) -> bool:
+        def come_further(session: psycopg.Connection[Any]) -> bool:
             assert self.worker.process.poll() is None
             assert not is_clean or without_conflicts(self.worker.text()) == ""
             assert not is_clean or [entry for entry in stock_log(self.target) if entry.level == "ERROR"] == []
-            return all(Lsn.parse(lsn) >= end for (lsn,) in session.execute(_BOTH).fetchall())
+            before = list(confirmed)
+            confirmed[:] = [int(Lsn.parse(lsn)) for (lsn,) in session.execute(_BOTH).fetchall()]
+            return confirmed != before or min(confirmed) >= end
 
         with self.publisher.connect() as session:
-            wait_until(lambda: have_confirmed(session))
+            while min(confirmed) < end:
+                wait_until(lambda: come_further(session))
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""
@@ -286,7 +290,7 @@ def stock_log(server: EmbeddedPostgres) -> list[Logged]:
     return [Logged(**{name: word or "" for name, word in at.groupdict().items()}) for at in _ENTRY.finditer(text)]
 
 
-_BOTH = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}')"
+_BOTH = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}') ORDER BY slot_name"
 _TABLES = """
 SELECT c.oid::regclass::text FROM pg_class c
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relpersistence = 'p' ORDER BY 1

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from apply.scripts.script_runner import Script
+from apply.sync_runs import RUN_SECONDS
 from forked_commands import MAIN, ForkedCommand
-from serving.service import END_SECONDS
 
 DRIVER = Path(__file__).with_name("killed_apply.py")
 TABLES = (
@@ -54,7 +54,7 @@ def run(words: Sequence[str], end: str, step: int | None, log: Path) -> int:
     """Apply up to an LSN, or until it kills itself at a step; return the exit status."""
     program = MAIN if step is None else (str(DRIVER), str(step))
     with log.open("ab") as errors:
-        return ForkedCommand([*program, "apply", *words, "--end", end], stderr=errors).wait(END_SECONDS)
+        return ForkedCommand([*program, "apply", *words, "--end", end], stderr=errors).wait(RUN_SECONDS)
 
 
 def run_with_kills(words: Sequence[str], end: str, steps: Sequence[int], log: Path) -> int:
