@@ -17,12 +17,14 @@ from headwater.lakes.deletes import deletion_vectors
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
+from headwater.landing.landing_modes import CURRENT, HISTORY
 from headwater.landing.landing_pass import LandingResult
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
+from landing.mirrored_log import as_of
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -109,8 +111,8 @@ def _work(connection: Any, rng: random.Random, number: int) -> None:
         connection.execute("UPDATE numbered SET more = '2026-01-01' WHERE id < 20")
 
 
-def deleting(place: Path) -> LandingTarget:
-    return LandingTarget(place, "delta", mode="current", write_mode=MERGE_ON_READ)
+def deleting(place: Path, mode: str = CURRENT) -> LandingTarget:
+    return LandingTarget(place, "delta", mode=mode, write_mode=MERGE_ON_READ)
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> LandingResult:
@@ -122,6 +124,8 @@ def require_equal(log: Log, target: LandingTarget, lsn: int) -> None:
     for name, (numbers, rows) in log.moments[lsn].items():
         columns = columns_by_number(target.place / f"public.{name}", "delta")
         held = read_table(target.place / f"public.{name}", "delta")
+        if target.mode == HISTORY:
+            held = held.filter(as_of(lsn))
         ours = mirror_rows(held, [columns[number] for number in numbers])
         assert ours == rows, f"{name}: missing {rows - ours}, not on the server {ours - rows}"
 
@@ -131,8 +135,9 @@ def vectors(target: LandingTarget, name: str) -> int:
     return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
 
 
-def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path) -> None:
-    target, seen = deleting(tmp_path / "lake"), set()
+@pytest.mark.parametrize("mode", [CURRENT, HISTORY])
+def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
+    target, seen = deleting(tmp_path / "lake", mode), set()
     for lsn in log.moments:
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
@@ -184,8 +189,9 @@ def test_old_versions_expire(engine: Engine, log: Log, tmp_path: Path, monkeypat
     require_equal(log, target, max(log.moments))
 
 
-def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
-    target = deleting(tmp_path / "lake")
+@pytest.mark.parametrize("mode", [CURRENT, HISTORY])
+def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
+    target = deleting(tmp_path / "lake", mode)
     for number, lsn in enumerate(log.moments):
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)

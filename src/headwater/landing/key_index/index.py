@@ -58,6 +58,10 @@ class Candidates:
     rows: NDArray[np.int64]
     hashes: Hashes
 
+    def filtered(self, mask: NDArray[np.bool_]) -> Candidates:
+        """Return those that a mask chooses."""
+        return Candidates(self.rows[mask], self.hashes[mask])
+
 
 @dataclass
 class _Note:

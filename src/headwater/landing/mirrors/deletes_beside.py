@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from headwater.lakes.deletes.deleted_rows import Positions
-from headwater.lakes.history_rows import read_rows
-from headwater.lakes.lake_table import LakeTable
+from headwater.lakes.history_rows import TO_LSN, read_rows
+from headwater.lakes.lake_table import DataFile
 from headwater.landing.key_index.index import Candidates, KeyIndex
 from headwater.landing.key_index.key_hashes import Hashes, has_hash, key_hashes
+from headwater.landing.mirrors.candidate_rows import rows_at
 from headwater.landing.mirrors.landed_files import Landing, Merging, Written
-from headwater.landing.mirrors.merge_plan import Group, groups
+from headwater.landing.mirrors.merge_plan import Group, groups, is_closed
 from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile
 from headwater.landing.mirrors.staged_changes import in_range, staged_rows
 
@@ -35,13 +36,20 @@ def can_delete_beside(landing: Landing, files: Sequence[Written]) -> bool:
     """
     form, table = landing.mirror, landing.table
     assert form is not None
-    if not table.deletes_beside or not files or form.has_history or form.replaces is not None or form.is_partition:
+    if not table.deletes_beside or not files or form.replaces is not None or form.is_partition:
         return False
     if form.gone or form.rewrites_all or form.rewritten or any(file.kills for file in files):
         return False
     if not form.key or form.identity.is_whole or not all(has_hash(form.schema.field(name).type) for name in form.key):
         return False
-    return _FEWEST * sum(file.file.rows for file in files) <= sum(file.left for file in table.files.values())
+    return _FEWEST * sum(file.file.rows for file in files) <= sum(file.left for file in valid_files(landing).values())
+
+
+def valid_files(landing: Landing) -> dict[str, DataFile]:
+    """Return a mirror's files, by their paths; of a history those that have versions which have not ended."""
+    assert landing.mirror is not None
+    files, has_history = landing.table.files, landing.mirror.has_history
+    return {path: file for path, file in files.items() if not (has_history and is_closed(file))}
 
 
 def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) -> Iterator[Merge]:
@@ -60,7 +68,7 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
     keys = staged_rows(paths, form.key)
     hashes, first = key_hashes([keys[name] for name in form.key]), keys[form.key[0]]
     index = _index(landing, form.key, merging)
-    index.follow({path: file.rows for path, file in landing.table.files.items()})
+    index.follow({path: file.rows for path, file in valid_files(landing).items()})
     is_one = any(file.moves_unchanged for file in files)
     for group in [Group(None, None, ())] if is_one else groups({}, form.key[0], first, touches_all=False):
         yield Merge(
@@ -69,7 +77,7 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
             changes=paths,
             above=group.above,
             upto=group.upto,
-            files=tuple(_merged_files(landing.table, index.find(hashes[in_range(first, group.above, group.upto)]))),
+            files=tuple(_merged_files(landing, index.find(hashes[in_range(first, group.above, group.upto)]))),
             small=frozenset(),
             last=max(file.last for file in files),
             size=sum(file.file.size for file in files),
@@ -89,13 +97,17 @@ def _index(landing: Landing, key: Sequence[str], merging: Merging) -> KeyIndex:
     return KeyIndex(merging.indexes / landing.name, [(field.name, str(field.type)) for field in fields], read)
 
 
-def _merged_files(table: LakeTable, candidates: Mapping[str, Candidates]) -> Iterator[MergedFile]:
+def _merged_files(landing: Landing, candidates: Mapping[str, Candidates]) -> Iterator[MergedFile]:
     """Yield files that have rows that were candidates and are there still, in the order of their names."""
+    table = landing.table
+    assert landing.mirror is not None
     for path in sorted(candidates):
         file, rows = table.files[path], candidates[path]
         if file.deleted is not None:
-            is_left = ~np.isin(rows.rows, file.deleted.positions())
-            rows = Candidates(rows.rows[is_left], rows.hashes[is_left])
+            rows = rows.filtered(~np.isin(rows.rows, file.deleted.positions()))
+        if landing.mirror.has_history and file.nulls.get(TO_LSN) != file.rows:
+            ends = rows_at(landing.mirror.schema, [TO_LSN], table.locate(path), rows)[TO_LSN]
+            rows = rows.filtered(ends.is_null().to_numpy())
         if len(rows.rows):
             yield MergedFile(path, table.locate(path), file.deleted, rows)
 
