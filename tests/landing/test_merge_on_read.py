@@ -9,11 +9,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from headwater.errors import LakeConflictError
 from headwater.jobs.engine import Engine
+from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes import deletion_vectors
+from headwater.lakes.delta_table import DeltaLakeTable
+from headwater.lakes.lake_table import Landed, file_name
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
@@ -143,6 +149,8 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
         require_equal(log, target, lsn)
         seen |= {name for name in TABLES if vectors(target, name)}
     assert seen == set(TABLES)
+    for lsn in log.moments if mode == HISTORY else ():
+        require_equal(log, target, lsn)
     again = landed(engine, log, target, lsn)
     assert (again.rows, again.files) == ({}, 0)
 
@@ -201,3 +209,24 @@ def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tm
         if number % 4 == 1:
             for run in (target.place / "_headwater" / "keys").rglob("*.run"):
                 run.write_bytes(run.read_bytes()[:-1])
+
+
+def test_somebody_else_rewrites_a_file_while_a_window_lands(tmp_path: Path) -> None:
+    """A commit of deletes is refused, and none is half there; one that adds rows alone is taken."""
+    place, schema = tmp_path / "t", pa.schema([("id", pa.int64())])
+    table = DeltaLakeTable(place, "1/2", "t", deletes_beside=True)
+    files = [write_data_file(pa.table({"id": [n, n + 1]}), table.staging, file_name(n)) for n in range(3)]
+    table.commit(files[:2], Landed(1, schema, "1/2"))
+    DeltaTable(str(place)).optimize.compact()
+    with pytest.raises(LakeConflictError, match="rewritten meanwhile"):
+        table.commit_deleting([], Landed(2, schema, "1/2"), [], {files[0].path: np.array([0])})
+    table.commit([files[2]], Landed(3, schema, "1/2"))
+    assert sorted(read_table(place, "delta")["id"].to_pylist()) == [0, 1, 1, 2, 2, 3]
+    assert len(table.files) == 2
+    table.commit_deleting([], Landed(4, schema, "1/2"), [], {files[2].path: np.array([1])})
+    other = DeltaLakeTable(place, "1/2", "t")
+    assert other.files == table.files
+    table.commit_deleting([], Landed(5, schema, "1/2"), [], {files[2].path: np.array([0])})
+    assert sorted(read_table(place, "delta")["id"].to_pylist()) == [0, 1, 1, 2]
+    with pytest.raises(LakeConflictError, match="has come to"):
+        other.commit([], Landed(6, schema, "1/2"))

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headwater.lakes.deletes.deleted_rows import Positions
-from headwater.lakes.history_rows import TO_LSN, read_rows
+from headwater.lakes.history_rows import TO_LSN, in_columns, read_rows
 from headwater.lakes.lake_table import DataFile
 from headwater.landing.key_index.index import Candidates, KeyIndex
 from headwater.landing.key_index.key_hashes import Hashes, has_hash, key_hashes
@@ -88,13 +90,16 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
 def _index(landing: Landing, key: Sequence[str], merging: Merging) -> KeyIndex:
     """Open the index of a mirror's keys."""
     assert landing.mirror is not None
-    fields = [landing.mirror.schema.field(name) for name in key]
+    schema = pa.schema([landing.mirror.schema.field(name) for name in key])
 
     def read(path: str) -> Hashes:
-        rows = read_rows(landing.table.locate(path), key)
-        return key_hashes([rows[field.name].cast(field.type) for field in fields])
+        place = landing.table.locate(path)
+        there = pq.read_schema(place).names
+        # A file from before a column of the key has rows that are all deleted.
+        rows = in_columns(read_rows(place, [name for name in key if name in there]), schema)
+        return key_hashes(rows.columns)
 
-    return KeyIndex(merging.indexes / landing.name, [(field.name, str(field.type)) for field in fields], read)
+    return KeyIndex(merging.indexes / landing.name, [(field.name, str(field.type)) for field in schema], read)
 
 
 def _merged_files(landing: Landing, candidates: Mapping[str, Candidates]) -> Iterator[MergedFile]:

@@ -61,7 +61,7 @@ class Folding:
     Attributes:
         table: the number of the mirror in the window; form: of it.
         files: whose rows.
-        last: START of the last commit record of the window, for names; size: bytes of the files.
+        last: START of the last commit record of the window, for names; size: bytes of what is left in the files.
         source: OID and name of the source's table.
     """
 
@@ -96,7 +96,7 @@ def foldings(landing: Landing, deleted: Mapping[str, Positions], last: int, budg
     Args:
         landing: the mirror's.
         deleted: the rows that the window deletes, by paths of files.
-        last: see :class:`Folding`; budget: bytes of all files together, at most.
+        last: see :class:`Folding`; budget: bytes of what is left in all files together, at most.
 
     Raises:
         LakeError: what says which rows are deleted is damaged.
@@ -105,7 +105,7 @@ def foldings(landing: Landing, deleted: Mapping[str, Positions], last: int, budg
     files = [_with(file, deleted.get(path)) for path, file in landing.table.files.items()]
     left = budget
     for group in _groups(files):
-        size = sum(file.size for file in group)
+        size = sum(file.size * file.left // max(file.rows, 1) for file in group)
         if size <= left:
             left -= size
             yield Folding(
