@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headwater.errors import LakeConflictError
+from headwater.errors import LakeConflictError, LakeError
 from headwater.jobs.engine import Engine
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes import deletion_vectors
@@ -211,6 +211,10 @@ def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tm
                 run.write_bytes(run.read_bytes()[:-1])
 
 
+def ids(place: Path) -> list[int]:
+    return sorted(number for (number,) in mirror_rows(read_table(place, "delta"), ["id"]).elements())
+
+
 def test_somebody_else_rewrites_a_file_while_a_window_lands(tmp_path: Path) -> None:
     """A commit of deletes is refused, and none is half there; one that adds rows alone is taken."""
     place, schema = tmp_path / "t", pa.schema([("id", pa.int64())])
@@ -221,12 +225,23 @@ def test_somebody_else_rewrites_a_file_while_a_window_lands(tmp_path: Path) -> N
     with pytest.raises(LakeConflictError, match="rewritten meanwhile"):
         table.commit_deleting([], Landed(2, schema, "1/2"), [], {files[0].path: np.array([0])})
     table.commit([files[2]], Landed(3, schema, "1/2"))
-    assert sorted(read_table(place, "delta")["id"].to_pylist()) == [0, 1, 1, 2, 2, 3]
+    assert ids(place) == [0, 1, 1, 2, 2, 3]
     assert len(table.files) == 2
     table.commit_deleting([], Landed(4, schema, "1/2"), [], {files[2].path: np.array([1])})
     other = DeltaLakeTable(place, "1/2", "t")
     assert other.files == table.files
     table.commit_deleting([], Landed(5, schema, "1/2"), [], {files[2].path: np.array([0])})
-    assert sorted(read_table(place, "delta")["id"].to_pylist()) == [0, 1, 1, 2]
+    assert ids(place) == [0, 1, 1, 2]
     with pytest.raises(LakeConflictError, match="has come to"):
         other.commit([], Landed(6, schema, "1/2"))
+
+
+def test_an_index_that_cannot_be_written_is_an_error(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target, first = deleting(tmp_path / "lake"), min(log.moments)
+    with Lake(target) as lake:
+        lake.indexes.write_text("no directory")
+    with pytest.raises(LakeError, match="_headwater/keys"):
+        landed(engine, log, target, first)
+    (target.place / "_headwater" / "keys").unlink()
+    landed(engine, log, target, first)
+    require_equal(log, target, first)

@@ -10,14 +10,17 @@ many as half of its rows. A mirror that has been rewritten so, the index follows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from headwater.lakes.deletes.deleted_rows import Positions
 from headwater.lakes.history_rows import TO_LSN, in_columns, read_rows
-from headwater.lakes.lake_table import DataFile
+from headwater.lakes.lake_table import DataFile, errors_at
 from headwater.landing.key_index.index import Candidates, KeyIndex
 from headwater.landing.key_index.key_hashes import Hashes, has_hash, key_hashes
 from headwater.landing.mirrors.candidate_rows import rows_at
@@ -61,25 +64,29 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
         landing, files: see :func:`can_delete_beside`; merging: how merges are run.
 
     Raises:
-        OSError: the index cannot be written, or a file not be read.
-        LakeError: what says which rows are deleted is damaged.
+        LakeError: the index cannot be written, or a file not be read; or what says which rows are deleted is damaged.
     """
     form = landing.mirror
     assert form is not None
     paths = tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
     keys = staged_rows(paths, form.key)
     hashes, first = key_hashes([keys[name] for name in form.key]), keys[form.key[0]]
-    index = _index(landing, form.key, merging)
-    index.follow({path: file.rows for path, file in valid_files(landing).items()})
+    valid, place = valid_files(landing), merging.indexes / landing.name
+    with errors_at(place):
+        index = _index(landing, form.key, place)
+        index.follow({path: file.rows for path, file in valid.items()})
+    may_be_there = _between(first, form.key[0], valid.values())
     is_one = any(file.moves_unchanged for file in files)
     for group in [Group(None, None, ())] if is_one else groups({}, form.key[0], first, touches_all=False):
+        with errors_at(place):
+            candidates = index.find(hashes[may_be_there & in_range(first, group.above, group.upto)])
         yield Merge(
             table=landing.number,
             form=form,
             changes=paths,
             above=group.above,
             upto=group.upto,
-            files=tuple(_merged_files(landing, index.find(hashes[in_range(first, group.above, group.upto)]))),
+            files=tuple(_merged_files(landing, candidates)),
             small=frozenset(),
             last=max(file.last for file in files),
             size=sum(file.file.size for file in files),
@@ -87,19 +94,38 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
         )
 
 
-def _index(landing: Landing, key: Sequence[str], merging: Merging) -> KeyIndex:
+def _between(values: pa.ChunkedArray[Any], name: str, files: Iterable[DataFile]) -> NDArray[np.bool_]:
+    """Tell of keys whether files may have them, by the bounds of their first column: new ones are often beyond all.
+
+    Args:
+        values: of that column; name: its name; files: the mirror's.
+    """
+    known = list(files)
+    if (
+        not known
+        or not pa.types.is_integer(values.type)
+        or any(name not in file.lower or name not in file.upper for file in known)
+    ):
+        return np.ones(len(values), np.bool_)
+    numbers = values.to_numpy()
+    least, most = min(file.lower[name] for file in known), max(file.upper[name] for file in known)
+    is_between: NDArray[np.bool_] = (numbers >= least) & (numbers <= most)
+    return is_between
+
+
+def _index(landing: Landing, key: Sequence[str], place: Path) -> KeyIndex:
     """Open the index of a mirror's keys."""
     assert landing.mirror is not None
     schema = pa.schema([landing.mirror.schema.field(name) for name in key])
 
     def read(path: str) -> Hashes:
-        place = landing.table.locate(path)
-        there = pq.read_schema(place).names
+        file = landing.table.locate(path)
+        there = pq.read_schema(file).names
         # A file from before a column of the key has rows that are all deleted.
-        rows = in_columns(read_rows(place, [name for name in key if name in there]), schema)
+        rows = in_columns(read_rows(file, [name for name in key if name in there]), schema)
         return key_hashes(rows.columns)
 
-    return KeyIndex(merging.indexes / landing.name, [(field.name, str(field.type)) for field in schema], read)
+    return KeyIndex(place, [(field.name, str(field.type)) for field in schema], read)
 
 
 def _merged_files(landing: Landing, candidates: Mapping[str, Candidates]) -> Iterator[MergedFile]:
