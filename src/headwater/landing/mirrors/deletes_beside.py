@@ -29,6 +29,8 @@ from headwater.landing.mirrors.merge_plan import Group, groups, is_closed
 from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile
 from headwater.landing.mirrors.staged_changes import in_range, staged_rows
 
+_WHOLE = Group(None, None, ())
+
 _FEWEST = 2
 """Times as many rows as changes: where there are fewer, files are rewritten."""
 
@@ -45,7 +47,9 @@ def can_delete_beside(landing: Landing, files: Sequence[Written]) -> bool:
         return False
     if form.gone or form.rewrites_all or form.rewritten or any(file.kills for file in files):
         return False
-    if not form.key or form.identity.is_whole or not all(has_hash(form.schema.field(name).type) for name in form.key):
+    if form.identity.is_whole or (not form.key and not form.identity.is_none):
+        return False
+    if not all(has_hash(form.schema.field(name).type) for name in form.key):
         return False
     return _FEWEST * sum(file.file.rows for file in files) <= sum(file.left for file in valid_files(landing).values())
 
@@ -68,22 +72,11 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
     """
     form = landing.mirror
     assert form is not None
-    paths = tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
-    keys = staged_rows(paths, form.key)
-    hashes, first = key_hashes([keys[name] for name in form.key]), keys[form.key[0]]
-    valid, place = valid_files(landing), merging.indexes / landing.name
-    with errors_at(place):
-        index = _index(landing, form.key, place)
-        index.follow({path: file.rows for path, file in valid.items()})
-    may_be_there = _between(first, form.key[0], valid.values())
-    is_one = any(file.moves_unchanged for file in files)
-    for group in [Group(None, None, ())] if is_one else groups({}, form.key[0], first, touches_all=False):
-        with errors_at(place):
-            candidates = index.find(hashes[may_be_there & in_range(first, group.above, group.upto)])
+    for group, candidates in _candidates(landing, files, merging) if form.key else [(_WHOLE, {})]:
         yield Merge(
             table=landing.number,
             form=form,
-            changes=paths,
+            changes=_paths(landing, files),
             above=group.above,
             upto=group.upto,
             files=tuple(_merged_files(landing, candidates)),
@@ -92,6 +85,29 @@ def merges_beside(landing: Landing, files: Sequence[Written], merging: Merging) 
             size=sum(file.file.size for file in files),
             source=landing.changes.source,
         )
+
+
+def _paths(landing: Landing, files: Sequence[Written]) -> tuple[str, ...]:
+    return tuple(f"{landing.changes.staging}/{file.file.path}" for file in files)
+
+
+def _candidates(
+    landing: Landing, files: Sequence[Written], merging: Merging
+) -> Iterator[tuple[Group, dict[str, Candidates]]]:
+    """Yield groups of changes, with the rows that they may be of, by paths of files."""
+    assert landing.mirror is not None
+    key, valid, place = landing.mirror.key, valid_files(landing), merging.indexes / landing.name
+    keys = staged_rows(_paths(landing, files), key)
+    hashes, first = key_hashes([keys[name] for name in key]), keys[key[0]]
+    with errors_at(place):
+        index = _index(landing, key, place)
+        index.follow({path: file.rows for path, file in valid.items()})
+    may_be_there = _between(first, key[0], valid.values())
+    is_one = any(file.moves_unchanged for file in files)
+    for group in [_WHOLE] if is_one else groups({}, key[0], first, touches_all=False):
+        with errors_at(place):
+            candidates = index.find(hashes[may_be_there & in_range(first, group.above, group.upto)])
+        yield group, candidates
 
 
 def _between(values: pa.ChunkedArray[Any], name: str, files: Iterable[DataFile]) -> NDArray[np.bool_]:
