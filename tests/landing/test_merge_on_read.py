@@ -221,6 +221,8 @@ def ids(place: Path) -> list[int]:
 def test_somebody_else_rewrites_a_file_while_a_window_lands(tmp_path: Path) -> None:
     """A commit of deletes is refused, and none is half there; one that adds rows alone is taken."""
     place, schema = tmp_path / "t", pa.schema([("id", pa.int64())])
+    (place / "_delta_log").mkdir(parents=True)
+    (place / "_delta_log" / f"{0:020d}.json.01ab.part").write_text("of a process that was killed")
     table = DeltaLakeTable(place, "1/2", "t", deletes_beside=True)
     files = [write_data_file(pa.table({"id": [n, n + 1]}), table.staging, file_name(n)) for n in range(3)]
     table.commit(files[:2], Landed(1, schema, "1/2"))

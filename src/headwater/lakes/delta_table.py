@@ -72,8 +72,8 @@ if TYPE_CHECKING:
 
 _MARK = COLUMN_MARK.decode()
 
-_LOGGED = re.compile(r"\d{20}\.[\w.-]+|_last_checkpoint")
-"""Names of a log's files; not of what ``deltalake`` stages beside them."""
+_LOGGED = re.compile(r"\d{20}\.[\w.-]+(?<!\.part)|_last_checkpoint")
+"""Names of a log's files; not of what ``deltalake`` stages beside them, nor of commits that were not whole yet."""
 
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
 """What ``deltalake`` (1.6.6) takes for something else in a path, or for nothing, however it is escaped: it writes to
