@@ -17,14 +17,14 @@ import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
 from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
-from headwater.landing.landing_modes import CURRENT, MODES
+from headwater.landing.landing_modes import CURRENT, HISTORY, MODES
 from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KINDS = [(form, mode, COPY_ON_WRITE) for form in FORMATS for mode in MODES]
-KINDS += [("delta", CURRENT, MERGE_ON_READ)]
+KINDS += [("delta", mode, MERGE_ON_READ) for mode in (CURRENT, HISTORY)]
 
 FEW_KILLS = 3
 WAYS = 2

@@ -9,25 +9,33 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from headwater.errors import LakeConflictError, LakeError
 from headwater.jobs.engine import Engine
+from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes import deletion_vectors
+from headwater.lakes.delta_table import DeltaLakeTable
+from headwater.lakes.lake_table import Landed, file_name
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
+from headwater.landing.landing_modes import CURRENT, HISTORY
 from headwater.landing.landing_pass import LandingResult
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
+from landing.mirrored_log import as_of
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
 
-TABLES = ("numbered", "named", "long", "parts")
+TABLES = ("numbered", "named", "long", "parts", "notes")
 ROWS, ROUNDS = 400, 12
 SETUP = f"""
 CREATE TABLE numbered (id int PRIMARY KEY, v text);
@@ -37,6 +45,8 @@ ALTER TABLE long ALTER long SET STORAGE EXTERNAL;
 CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
 CREATE TABLE low PARTITION OF parts FOR VALUES FROM (MINVALUE) TO ({ROWS // 2});
 CREATE TABLE high PARTITION OF parts FOR VALUES FROM ({ROWS // 2}) TO (MAXVALUE);
+CREATE TABLE notes (x int);
+INSERT INTO notes SELECT n % 7 FROM generate_series(1, {ROWS}) n;
 INSERT INTO numbered SELECT n, n::text FROM generate_series(1, {ROWS}) n;
 INSERT INTO named SELECT 'n' || n, md5(n::text)::uuid, n FROM generate_series(1, {ROWS}) n;
 INSERT INTO long SELECT n, n, repeat(md5(n::text), 100) FROM generate_series(1, {ROWS}) n;
@@ -95,6 +105,7 @@ def _work(connection: Any, rng: random.Random, number: int) -> None:
             f"DELETE FROM named WHERE name = 'n{row}'",
             f"UPDATE long SET v = v + 1 WHERE id = {row}",
             f"UPDATE long SET id = -id WHERE id = {row}",
+            f"INSERT INTO notes VALUES ({row % 7})",
             f"UPDATE parts SET v = v || 'y' WHERE id = {row}",
             f"UPDATE parts SET id = {3 * ROWS} - id WHERE id = {row} AND {3 * ROWS} - {row} NOT IN "
             "(SELECT id FROM parts)",
@@ -109,8 +120,8 @@ def _work(connection: Any, rng: random.Random, number: int) -> None:
         connection.execute("UPDATE numbered SET more = '2026-01-01' WHERE id < 20")
 
 
-def deleting(place: Path) -> LandingTarget:
-    return LandingTarget(place, "delta", mode="current", write_mode=MERGE_ON_READ)
+def deleting(place: Path, mode: str = CURRENT) -> LandingTarget:
+    return LandingTarget(place, "delta", mode=mode, write_mode=MERGE_ON_READ)
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> LandingResult:
@@ -122,6 +133,8 @@ def require_equal(log: Log, target: LandingTarget, lsn: int) -> None:
     for name, (numbers, rows) in log.moments[lsn].items():
         columns = columns_by_number(target.place / f"public.{name}", "delta")
         held = read_table(target.place / f"public.{name}", "delta")
+        if target.mode == HISTORY:
+            held = held.filter(as_of(lsn))
         ours = mirror_rows(held, [columns[number] for number in numbers])
         assert ours == rows, f"{name}: missing {rows - ours}, not on the server {ours - rows}"
 
@@ -131,13 +144,16 @@ def vectors(target: LandingTarget, name: str) -> int:
     return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
 
 
-def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path) -> None:
-    target, seen = deleting(tmp_path / "lake"), set()
+@pytest.mark.parametrize("mode", [CURRENT, HISTORY])
+def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
+    target, seen = deleting(tmp_path / "lake", mode), set()
     for lsn in log.moments:
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
         seen |= {name for name in TABLES if vectors(target, name)}
-    assert seen == set(TABLES)
+    assert seen == {*TABLES} - {"notes"}
+    for lsn in log.moments if mode == HISTORY else ():
+        require_equal(log, target, lsn)
     again = landed(engine, log, target, lsn)
     assert (again.rows, again.files) == ({}, 0)
 
@@ -184,8 +200,9 @@ def test_old_versions_expire(engine: Engine, log: Log, tmp_path: Path, monkeypat
     require_equal(log, target, max(log.moments))
 
 
-def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path) -> None:
-    target = deleting(tmp_path / "lake")
+@pytest.mark.parametrize("mode", [CURRENT, HISTORY])
+def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
+    target = deleting(tmp_path / "lake", mode)
     for number, lsn in enumerate(log.moments):
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
@@ -195,3 +212,41 @@ def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tm
         if number % 4 == 1:
             for run in (target.place / "_headwater" / "keys").rglob("*.run"):
                 run.write_bytes(run.read_bytes()[:-1])
+
+
+def ids(place: Path) -> list[int]:
+    return sorted(number for (number,) in mirror_rows(read_table(place, "delta"), ["id"]).elements())
+
+
+def test_somebody_else_rewrites_a_file_while_a_window_lands(tmp_path: Path) -> None:
+    """A commit of deletes is refused, and none is half there; one that adds rows alone is taken."""
+    place, schema = tmp_path / "t", pa.schema([("id", pa.int64())])
+    (place / "_delta_log").mkdir(parents=True)
+    (place / "_delta_log" / f"{0:020d}.json.01ab.part").write_text("of a process that was killed")
+    table = DeltaLakeTable(place, "1/2", "t", deletes_beside=True)
+    files = [write_data_file(pa.table({"id": [n, n + 1]}), table.staging, file_name(n)) for n in range(3)]
+    table.commit(files[:2], Landed(1, schema, "1/2"))
+    DeltaTable(str(place)).optimize.compact()
+    with pytest.raises(LakeConflictError, match="rewritten meanwhile"):
+        table.commit_deleting([], Landed(2, schema, "1/2"), [], {files[0].path: np.array([0])})
+    table.commit([files[2]], Landed(3, schema, "1/2"))
+    assert ids(place) == [0, 1, 1, 2, 2, 3]
+    assert len(table.files) == 2
+    table.commit_deleting([], Landed(4, schema, "1/2"), [], {files[2].path: np.array([1])})
+    other = DeltaLakeTable(place, "1/2", "t")
+    assert other.files == table.files
+    table.commit_deleting([], Landed(5, schema, "1/2"), [], {files[2].path: np.array([0])})
+    assert ids(place) == [0, 1, 1, 2]
+    with pytest.raises(LakeConflictError, match="has come to"):
+        other.commit([], Landed(6, schema, "1/2"))
+
+
+def test_an_index_that_cannot_be_written_is_an_error(engine: Engine, log: Log, tmp_path: Path) -> None:
+    target, first = deleting(tmp_path / "lake"), min(log.moments)
+    with Lake(target) as lake:
+        lake.indexes.write_text("no directory")
+    with pytest.raises(LakeError, match="_headwater/keys"):
+        landed(engine, log, target, first)
+    (target.place / "_headwater" / "keys").unlink()
+    landed(engine, log, target, first)
+    require_equal(log, target, first)

@@ -142,11 +142,12 @@ def test_landed_tables_are_what_the_server_had(
     require_landed(spark, engine, log, LandingTarget(tmp_path / "lake", format, mode=mode))
 
 
+@pytest.mark.parametrize("mode", [CURRENT, HISTORY])
 def test_mirrors_whose_rows_are_deleted_beside_files_are_what_the_server_had(
-    spark: SparkSession, engine: Engine, log: RandomLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, engine: Engine, log: RandomLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     monkeypatch.setattr(deletes_beside, "_FEWEST", 0)  # of tables however small
-    target = LandingTarget(tmp_path / "lake", "delta", mode=CURRENT, write_mode=MERGE_ON_READ)
+    target = LandingTarget(tmp_path / "lake", "delta", mode=mode, write_mode=MERGE_ON_READ)
     require_landed(spark, engine, log, target)
 
 

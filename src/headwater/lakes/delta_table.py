@@ -72,8 +72,8 @@ if TYPE_CHECKING:
 
 _MARK = COLUMN_MARK.decode()
 
-_LOGGED = re.compile(r"\d{20}\.[\w.-]+|_last_checkpoint")
-"""Names of a log's files; not of what ``deltalake`` stages beside them."""
+_LOGGED = re.compile(r"\d{20}\.[\w.-]+(?<!\.part)|_last_checkpoint")
+"""Names of a log's files; not of what ``deltalake`` stages beside them, nor of commits that were not whole yet."""
 
 _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
 """What ``deltalake`` (1.6.6) takes for something else in a path, or for nothing, however it is escaped: it writes to
@@ -98,7 +98,7 @@ class DeltaLakeTable(LakeTable):
         with _told(place):
             self._table = _opened(place)
             self._landed = self._read()
-            self._files = _files_of(self._table, place)
+            self._files, self._seen = _files_of(self._table, place), self.version
             if self._table is not None and self._writes_log:
                 _protocol(self._table).require_known(place, self._table.metadata().configuration)
 
@@ -171,6 +171,7 @@ class DeltaLakeTable(LakeTable):
             gone = set(removed)
             self._files = {path: file for path, file in self._files.items() if path not in gone}
             self._files |= {file.path: file for file in added} | files
+            self._seen = self.version
             self._landed = landed
 
     def _vectored(self, deleted: Mapping[str, Positions]) -> dict[str, DataFile]:
@@ -195,6 +196,7 @@ class DeltaLakeTable(LakeTable):
         """Write a commit: of columns and all files at once."""
         if self._table is not None:
             self._require_unchanged(self._table)
+            self._require_files(self._table, removed)
         version = self.version + 1
         changes_rows = not has_same_rows
         actions = [
@@ -300,6 +302,24 @@ class DeltaLakeTable(LakeTable):
                 file=str(self.place),
                 hint="only one land may write to a table; end the other one, and begin again",
             )
+
+    def _require_files(self, table: DeltaTable, removed: Sequence[str]) -> None:
+        """See that nobody has rewritten files meanwhile that a commit takes away, or deletes rows of.
+
+        Raises:
+            LakeConflictError: somebody has.
+        """
+        if self.version == self._seen:
+            return
+        there = _files_of(table, self.place)
+        for path in removed:
+            if path not in there or there[path].deleted != self._files[path].deleted:
+                raise LakeConflictError(
+                    f"file {path} was rewritten meanwhile, or rows of it were deleted",
+                    file=str(self.place),
+                    hint="begin again: the run goes on where the table stands",
+                )
+        self._files = there
 
     def _follow(self, table: DeltaTable, schema: Schema) -> None:
         """Let the table's columns follow."""

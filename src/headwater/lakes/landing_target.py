@@ -118,11 +118,12 @@ class LandingTarget:
         Raises:
             LakeError: they cannot.
         """
-        is_deleting = self.write_mode == MERGE_ON_READ
-        if is_deleting and (self.format, self.mode, self.catalog_impl) != ("delta", "current", PYTHON_IMPL):
+        if self.write_mode != MERGE_ON_READ:
+            return
+        if (self.format, self.catalog_impl) != ("delta", PYTHON_IMPL) or self.mode == "changelog":
             raise LakeError(
                 "rows are deleted beside files in mirrors of Delta that are written without a JVM, and in no others",
-                hint="--write-mode merge-on-read is of --format delta --mode current; leave it out",
+                hint="--write-mode merge-on-read is of --format delta --mode current or history; leave it out",
             )
 
     @classmethod

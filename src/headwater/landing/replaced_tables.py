@@ -35,9 +35,9 @@ from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, f
 from headwater.lakes.landing_target import SPARK_IMPL, STOP, load_object, numbers_taken
 from headwater.lakes.target_directory import Lake
 from headwater.landing.mirrors.landed_files import Landing, Written
+from headwater.landing.mirrors.merge_plan import is_closed
 from headwater.landing.mirrors.merge_task import Merged
 from headwater.landing.mirrors.mirror_form import PARTITION
-from headwater.landing.mirrors.mirror_merges import is_closed
 from headwater.landing.mirrors.replaced_rows import RowsOfMirror
 from headwater.landing.tables.attached_rows import Arrival as Moving
 from headwater.landing.tables.attached_rows import Departure, Handover, changes_besides, commit_times

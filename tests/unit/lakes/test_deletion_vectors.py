@@ -80,8 +80,10 @@ def test_the_last_add_of_a_path_counts(tmp_path: Path) -> None:
     write_commit(log, 2, [{"add": {"path": "a%20b", "deletionVector": NAMED}}])
     assert vectors_in_log(log, 2) == {"a b": NAMED, "c": EXAMPLE}
     assert vectors_in_log(log, 1) == {"c": EXAMPLE}
+    (log / "00000000000000000002.json.01ab.part").touch()
     with pytest.raises(LakeConflictError):
         write_commit(log, 2, [])
+    assert not list(log.glob("*.part"))
     (log / "00000000000000000001.json").unlink()
     with pytest.raises(LakeError, match="version 1"):
         vectors_in_log(log, 2)

@@ -60,6 +60,7 @@ class Twin:
 @pytest.mark.parametrize("seed", range(3))
 def test_files_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(key_index, "_MADE_AT_ONCE", 600)
+    monkeypatch.setattr(key_index, "_MOST_RUNS", 3)
     monkeypatch.setattr(runs, "_MERGED", 1024)
     monkeypatch.setattr(runs, "_SOUGHT", 100)
     rng, twin = random.Random(seed), Twin(tmp_path / "keys")

@@ -120,6 +120,8 @@ def write_commit(log: Path, version: int, actions: Sequence[Action]) -> None:
         OSError: it cannot be written.
     """
     log.mkdir(exist_ok=True)
+    for path in log.glob("*.json.*.part"):  # of a process that was killed; who lands has the table alone
+        path.unlink(missing_ok=True)
     lines = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
     try:
         write_if_absent(log / f"{version:020d}.json", [lines.encode()])

@@ -40,8 +40,10 @@ BYTES_A_ROW = 20
 _VERSION = 1
 _NOTE = "keys.json"
 _TIMES = 4
-_MADE_AT_ONCE = 1 << 22
+_MADE_AT_ONCE = 1 << 21
 """Entries of a run that is made of files."""
+_MOST_RUNS = 128
+"""That are open at a time."""
 _DEAD = 1 << 16
 """Entries of files that are gone, which do not matter."""
 
@@ -57,6 +59,10 @@ class Candidates:
 
     rows: NDArray[np.int64]
     hashes: Hashes
+
+    def filtered(self, mask: NDArray[np.bool_]) -> Candidates:
+        """Return those that a mask chooses."""
+        return Candidates(self.rows[mask], self.hashes[mask])
 
 
 @dataclass
@@ -141,6 +147,8 @@ class KeyIndex:
             return
         for entries in self._entries(new):
             self._add([entries])
+            if len(self._note.runs) > _MOST_RUNS:
+                self._merge()
         self._merge()
         self._save()
 

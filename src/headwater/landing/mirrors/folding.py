@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from headwater.errors import errors_of_table
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions, united
-from headwater.lakes.history_rows import in_columns
+from headwater.lakes.history_rows import ended_rows, in_columns
 from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.landing.mirrors.key_order import in_key_order
 from headwater.landing.mirrors.landed_files import Landing
-from headwater.landing.mirrors.merge_plan import is_small
+from headwater.landing.mirrors.merge_plan import is_closed, is_small
 from headwater.landing.mirrors.merge_task import Merged, MergedFile, write_files
 from headwater.landing.mirrors.mirror_form import MirrorForm
 
@@ -61,7 +61,7 @@ class Folding:
     Attributes:
         table: the number of the mirror in the window; form: of it.
         files: whose rows.
-        last: START of the last commit record of the window, for names; size: bytes of the files.
+        last: START of the last commit record of the window, for names; size: bytes of what is left in the files.
         source: OID and name of the source's table.
     """
 
@@ -81,7 +81,13 @@ class Folding:
             rows = pa.concat_tables(parts)
             rows = rows.take(in_key_order(self.form, rows, np.arange(len(rows))))
             added = list(write_files(rows, self.form.staging, self.last))
+            if self.form.has_history:
+                added += write_files(self._ended(), self.form.staging, self.last)
         return Merged(self.table, added, [file.name for file in self.files], [])
+
+    def _ended(self) -> pa.Table:
+        """Return versions that have ended, as they are."""
+        return pa.concat_tables([ended_rows(file.path, self.form.schema, file.deleted) for file in self.files])
 
 
 def foldings(landing: Landing, deleted: Mapping[str, Positions], last: int, budget: int) -> Iterator[Folding]:
@@ -90,7 +96,7 @@ def foldings(landing: Landing, deleted: Mapping[str, Positions], last: int, budg
     Args:
         landing: the mirror's.
         deleted: the rows that the window deletes, by paths of files.
-        last: see :class:`Folding`; budget: bytes of all files together, at most.
+        last: see :class:`Folding`; budget: bytes of what is left in all files together, at most.
 
     Raises:
         LakeError: what says which rows are deleted is damaged.
@@ -99,7 +105,7 @@ def foldings(landing: Landing, deleted: Mapping[str, Positions], last: int, budg
     files = [_with(file, deleted.get(path)) for path, file in landing.table.files.items()]
     left = budget
     for group in _groups(files):
-        size = sum(file.size for file in group)
+        size = sum(file.size * file.left // max(file.rows, 1) for file in group)
         if size <= left:
             left -= size
             yield Folding(
@@ -126,13 +132,14 @@ def _merged_file(table: LakeTable, file: DataFile) -> MergedFile:
 
 def _groups(files: Iterable[DataFile]) -> Iterator[Sequence[DataFile]]:
     """Yield files that are to be written anew together: those first of which most is deleted."""
-    alike: dict[int, list[DataFile]] = {}
+    alike: dict[tuple[bool, int], list[DataFile]] = {}
     gone: list[DataFile] = []
     for file in files:
         if file.rows - file.left >= MOST_GONE * file.rows:
             gone.append(file)
         elif is_small(file):
-            alike.setdefault(int(np.log(max(file.size, _LEAST) / _LEAST) / np.log(_TIMES)), []).append(file)
+            size = int(np.log(max(file.size, _LEAST) / _LEAST) / np.log(_TIMES))
+            alike.setdefault((is_closed(file), size), []).append(file)
     yield from ([file] for file in sorted(gone, key=lambda file: file.left / max(file.rows, 1)))
     for _, group in sorted(alike.items()):
         if len(group) >= MOST_ALIKE:

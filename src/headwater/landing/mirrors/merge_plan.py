@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.lakes.file_bounds import comparable, has_place
+from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile
 from headwater.landing.mirrors.merge_task import FILE_BYTES, FILE_ROWS
 
@@ -50,6 +51,11 @@ class Group:
 def is_small(file: DataFile) -> bool:
     """Tell whether new rows go to a file."""
     return file.size < FILE_BYTES // 4 and file.rows < FILE_ROWS // 4
+
+
+def is_closed(file: DataFile) -> bool:
+    """Tell whether all versions in a file have ended; other programs put some together with valid ones."""
+    return TO_LSN in file.lower and file.nulls.get(TO_LSN) == 0
 
 
 def groups(

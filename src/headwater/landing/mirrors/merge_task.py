@@ -234,7 +234,11 @@ class _Merging:
         chosen = [
             number
             for number, file in enumerate(self.merge.files)
-            if (needs_old if file.candidates else self._is_rewritten(file.name, ends[number], is_left))
+            if (
+                needs_old or self._is_closing(ends[number])
+                if file.candidates
+                else self._is_rewritten(file.name, ends[number], is_left)
+            )
         ]
         added, moved = self._written(folded, starts, chosen, changes)
         removed = [self.merge.files[number].name for number in chosen if not self.merge.files[number].candidates]
@@ -244,6 +248,10 @@ class _Merging:
             if file.candidates and is_ended.any()
         }
         return Merged(self.merge.table, added, removed, moved, deleted)
+
+    def _is_closing(self, is_ended: NDArray[np.bool_]) -> bool:
+        """Tell whether versions of a file that have ended go to another one."""
+        return self.form.has_history and bool(is_ended.any())
 
     def _is_rewritten(self, name: str, is_ended: NDArray[np.bool_], is_new_left: NDArray[np.bool_]) -> bool:
         takes_in = name in self.merge.small and bool(is_new_left.any())
@@ -359,7 +367,8 @@ class _Merging:
         files = self._files(merged.take(in_key_order(self.form, merged, np.flatnonzero(is_left))))
         if self.form.has_history:
             files += self._files(self._closed(merged, end, is_row & (end != NEVER)))
-            files += [file for number in chosen for file in self._ended(self.merge.files[number])]
+            rewritten = [file for number in chosen if not (file := self.merge.files[number]).candidates]
+            files += [part for file in rewritten for part in self._ended(file)]
         return files, list(self._moved(merged, end, is_row))
 
     def _require_taken_along(self, is_left: NDArray[np.bool_]) -> None:

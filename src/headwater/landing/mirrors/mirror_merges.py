@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from headwater.errors import LakeError, errors_of_table
-from headwater.lakes.history_rows import TO_LSN
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.landing.mirrors.deletes_beside import can_delete_beside, deleted_rows, merges_beside
 from headwater.landing.mirrors.folding import Folding, foldings
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
-from headwater.landing.mirrors.merge_plan import Group, groups, is_small
+from headwater.landing.mirrors.merge_plan import Group, groups, is_closed, is_small
 from headwater.landing.mirrors.merge_task import Merge, Merged, MergedFile, Moved
 from headwater.landing.mirrors.mirror_form import MirrorForm
 from headwater.landing.mirrors.replaced_rows import Ending
@@ -238,8 +237,3 @@ def _require_columns(landing: Landing, files: Sequence[Written]) -> None:
 def _concerns(form: MirrorForm, file: DataFile, touches_all: bool) -> bool:
     """Tell whether changes that are not told by a key's first column may be of a file's rows."""
     return not form.identity.is_none or touches_all or is_small(file)
-
-
-def is_closed(file: DataFile) -> bool:
-    """Tell whether all versions in a file have ended; other programs put some together with valid ones."""
-    return TO_LSN in file.lower and file.nulls.get(TO_LSN) == 0
