@@ -250,3 +250,15 @@ def test_an_index_that_cannot_be_written_is_an_error(engine: Engine, log: Log, t
     (target.place / "_headwater" / "keys").unlink()
     landed(engine, log, target, first)
     require_equal(log, target, first)
+
+
+def test_somebody_else_rewrites_a_file_that_a_window_takes_away(tmp_path: Path) -> None:
+    """Copy-on-write, too: its rows would else be there twice, or still."""
+    place, schema = tmp_path / "t", pa.schema([("id", pa.int64())])
+    table = DeltaLakeTable(place, "1/2", "t")
+    files = [write_data_file(pa.table({"id": [n]}), table.staging, file_name(n)) for n in range(3)]
+    table.commit(files[:2], Landed(1, schema, "1/2"))
+    DeltaTable(str(place)).optimize.compact()
+    with pytest.raises(LakeConflictError, match="rewritten meanwhile"):
+        table.commit([files[2]], Landed(2, schema, "1/2"), [files[0].path])
+    assert ids(place) == [0, 1]

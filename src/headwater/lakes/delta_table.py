@@ -281,6 +281,7 @@ class DeltaLakeTable(LakeTable):
     ) -> None:
         """Make a commit: of columns and all rows at once where no file stays, else of columns first."""
         self._require_unchanged(table)
+        self._require_files(table, removed)
         actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
         if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table, self.place)):
             # Delta itself removes all files of before, and has the columns that it is given.
