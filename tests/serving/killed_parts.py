@@ -1,4 +1,4 @@
-"""What is killed: a receiver beside the service, stock subscribers of one server, and the service with its receiver."""
+"""Parts that are killed: a receiver beside the service, stock subscribers, and the service with its receiver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from serving.large_work import TABLES, LargeWork, contents
 from serving.service import SHOWN_BYTES, Serving, wait_until
 
 DRIVER = str(Path(__file__).with_name("receive_driver.py"))
-LONG_SECONDS = 150
+LONG_SECONDS = 300
 """For what has to catch up, on a machine that does other things, too."""
 
 SETTINGS = {

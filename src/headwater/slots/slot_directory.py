@@ -61,6 +61,18 @@ def check_is_free(path: Path) -> None:
         raise _exists(path)
 
 
+def clear_all_remains(directory: Path) -> None:
+    """Remove what killed processes have left of slots in a directory; nobody makes one meanwhile.
+
+    Raises:
+        SlotError: the directory cannot be locked, or read.
+    """
+    with slots_locked(directory), errors_as(SlotError, "look for slots", directory):
+        for path in directory.iterdir():
+            if not path.name.startswith(".") and _is_remains(path) and any(path.iterdir()):
+                remove_directory(path)
+
+
 def _clear_remains(path: Path) -> None:
     """Remove what a slot's directory has left that was killed while it was made, or dropped."""
     if not _is_remains(path):

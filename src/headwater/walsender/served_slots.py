@@ -34,7 +34,7 @@ from headwater.pg.sqlstates import (
 from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.slots.invalidation import invalidate, invalidation_of
 from headwater.slots.slot import Slot
-from headwater.slots.slot_directory import OpenSlot, create_slot, is_slot, open_slot, read_slot
+from headwater.slots.slot_directory import OpenSlot, clear_all_remains, create_slot, is_slot, open_slot, read_slot
 from headwater.walsender.sessions.clock import now
 
 _VALID = re.compile(r"[a-z0-9_]+")
@@ -117,6 +117,7 @@ class ServedSlots:
             self._held = _held(directory)
             for left in directory.glob(f"*{_TEMPORARY}"):
                 shutil.rmtree(left)
+        clear_all_remains(directory)
 
     def names(self) -> list[str]:
         """List the names of all slots."""

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import SlotError
 from headwater.slots.slot import Slot, SlotRequest
-from headwater.slots.slot_directory import check_is_free, create_slot, is_slot
+from headwater.slots.slot_directory import check_is_free, clear_all_remains, create_slot, is_slot
 
 SLOT = Slot(SlotRequest((), "", "d", "rows"), 0x1000028, None)
 
@@ -35,3 +35,13 @@ def test_what_is_no_slots_stays(tmp_path: Path) -> None:
     with pytest.raises(SlotError, match="already exists"):
         create_slot(tmp_path, SLOT)
     assert (tmp_path / "letter").exists()
+
+
+def test_all_remains_of_a_directory_go(tmp_path: Path) -> None:
+    create_slot(tmp_path / "whole", SLOT)
+    for name, file in (("left", "lock"), ("other", "letter"), (".shelf", "lock")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).touch()
+    (tmp_path / "empty").mkdir()
+    clear_all_remains(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".shelf", "empty", "other", "whole"]
