@@ -1,4 +1,4 @@
-"""Where the files of tests are kept: in memory, if there is room, and nothing of them stays."""
+"""The place of temporary files: in memory, if there is room, and nothing of them stays."""
 
 from __future__ import annotations
 
