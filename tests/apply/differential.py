@@ -290,7 +290,9 @@ def stock_log(server: EmbeddedPostgres) -> list[Logged]:
     return [Logged(**{name: word or "" for name, word in at.groupdict().items()}) for at in _ENTRY.finditer(text)]
 
 
-_BOTH = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}') ORDER BY slot_name"
+_BOTH = f"""
+SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name IN ('{STOCK}', '{OURS}') ORDER BY slot_name
+"""
 _TABLES = """
 SELECT c.oid::regclass::text FROM pg_class c
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relpersistence = 'p' ORDER BY 1
