@@ -28,9 +28,15 @@ def crash(server: EmbeddedPostgres) -> None:
 
 def kill_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
     """Kill the processes of sessions with SIGKILL, upon which the server ends all others and recovers by itself."""
-    for (pid,) in rows_of(server, query):
+    pids = [pid for (pid,) in rows_of(server, query)]
+    if not pids:
+        return
+    watching = server.connect()
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    # Until the server has noticed, it takes sessions that it ends then.
+    wait_until(lambda: is_ended(watching))
     wait_until(lambda: answers(server))
 
 
@@ -40,8 +46,18 @@ def end_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
         rows_of(server, f"SELECT pg_terminate_backend({pid})")
 
 
+def is_ended(session: psycopg.Connection[Any]) -> bool:
+    """Tell whether the server has ended a session."""
+    try:
+        session.execute("SELECT 1")
+    except psycopg.Error:
+        session.close()
+        return True
+    return False
+
+
 def answers(server: EmbeddedPostgres) -> bool:
-    """Tell whether a server takes sessions, and has ended those of before its recovery."""
+    """Tell whether a server takes sessions."""
     try:
         rows_of(server, "SELECT 1")
     except psycopg.Error:
