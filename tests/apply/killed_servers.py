@@ -36,7 +36,7 @@ def kill_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     # Until the server has noticed, it takes sessions that it ends then.
-    wait_until(lambda: is_ended(watching))
+    wait_until(lambda: has_noticed(watching, pids))
     wait_until(lambda: answers(server))
 
 
@@ -46,14 +46,16 @@ def end_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
         rows_of(server, f"SELECT pg_terminate_backend({pid})")
 
 
-def is_ended(session: psycopg.Connection[Any]) -> bool:
-    """Tell whether the server has ended a session."""
+def has_noticed(session: psycopg.Connection[Any], pids: list[int]) -> bool:
+    """Tell whether the server has ended a session, as others were killed; or these have ended by themselves before."""
+    there = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s)"
     try:
-        session.execute("SELECT 1")
+        is_over = session.execute(there, (pids,)).fetchall() == [(0,)]
     except psycopg.Error:
+        is_over = True
+    if is_over:
         session.close()
-        return True
-    return False
+    return is_over
 
 
 def answers(server: EmbeddedPostgres) -> bool:
