@@ -28,9 +28,15 @@ def crash(server: EmbeddedPostgres) -> None:
 
 def kill_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
     """Kill the processes of sessions with SIGKILL, upon which the server ends all others and recovers by itself."""
-    for (pid,) in rows_of(server, query):
+    pids = [pid for (pid,) in rows_of(server, query)]
+    if not pids:
+        return
+    watching = server.connect()
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    # Until the server has noticed, it takes sessions that it ends then.
+    wait_until(lambda: has_noticed(watching, pids))
     wait_until(lambda: answers(server))
 
 
@@ -40,8 +46,20 @@ def end_session(server: EmbeddedPostgres, query: str = SESSIONS) -> None:
         rows_of(server, f"SELECT pg_terminate_backend({pid})")
 
 
+def has_noticed(session: psycopg.Connection[Any], pids: list[int]) -> bool:
+    """Tell whether the server has ended a session, as others were killed; or these have ended by themselves before."""
+    there = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s)"
+    try:
+        is_over = session.execute(there, (pids,)).fetchall() == [(0,)]
+    except psycopg.Error:
+        is_over = True
+    if is_over:
+        session.close()
+    return is_over
+
+
 def answers(server: EmbeddedPostgres) -> bool:
-    """Tell whether a server takes sessions, and has ended those of before its recovery."""
+    """Tell whether a server takes sessions."""
     try:
         rows_of(server, "SELECT 1")
     except psycopg.Error:

@@ -112,7 +112,7 @@ def test_random_ddl_beside_rows(tmp_path: Path, major: int, seed: int) -> None:
             wait_until(lambda: value(target, "SELECT to_regclass('s.last') IS NOT NULL") == "True")
         apply_until_now(publisher, target, "--ddl", "apply", source=log)
         assert contents(target) == contents(publisher)
-        assert work.done > 30
+        assert work.done > 20
 
 
 def _held(publisher: EmbeddedPostgres, target: EmbeddedPostgres, log: Log) -> None:

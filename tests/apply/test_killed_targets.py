@@ -118,8 +118,12 @@ CASES = [
 ]
 
 
+def _named(word: object) -> str:
+    return ("one by one" if word else "batches") if isinstance(word, tuple) else str(word)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "kills", "flags"), CASES, ids=lambda word: str(word or "batches"))
+@pytest.mark.parametrize(("way", "kills", "flags"), CASES, ids=_named)
 @pytest.mark.parametrize("major", [16, 18])
 def test_conflicts_are_resolved_once(tmp_path: Path, major: int, way: str, kills: int, flags: tuple[str, ...]) -> None:
     chance = random.Random(f"{major} {way} {flags}")

@@ -361,6 +361,8 @@ class SerialApplier(CheckedApplier):
         self.flush()
         self._definitions.run(change, finish_lsn)
         self._lose()
+        if change.kind == "table" and change.was and change.table and change.was != change.table:
+            self._relations.rename(change.was, change.table)
         self._relations.forget()
         self._passed_over.clear()
 

@@ -9,6 +9,7 @@ PostgreSQL: replication/logical/relation.c (LogicalRepRelMap).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.relations import MappedRelation, OriginCheck, map_relation
@@ -59,6 +60,14 @@ class RelationMap:
         self._sent[sent.oid] = sent
         self._named.setdefault((sent.namespace, sent.name), set()).add(sent.oid)
         self._mapped.pop(sent.oid, None)
+
+    def rename(self, before: tuple[str, str], now: tuple[str, str]) -> None:
+        """Note another schema and name of a table, also where what is announced of it stays as it was.
+
+        Changes that go by the root of partitions are not announced anew when that is renamed.
+        """
+        for sent in [sent for sent in self._sent.values() if (sent.namespace, sent.name) == before]:
+            self.announce(replace(sent, namespace=now[0], name=now[1]))
 
     def forget(self) -> None:
         """Map all relations anew when their next changes come: tables of the target have changed."""
