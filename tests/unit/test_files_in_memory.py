@@ -19,6 +19,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Take a directory of the test's for memory, and little for much room."""
     monkeypatch.setattr(files_in_memory, "MEMORY", tmp_path)
     monkeypatch.setattr(files_in_memory, "NEEDED_BYTES", 1)
+    monkeypatch.setattr(files_in_memory, "NEEDED_MEMORY", 1)
     monkeypatch.setattr(tempfile, "tempdir", tempfile.gettempdir())
     monkeypatch.setitem(os.environ, "TMPDIR", tempfile.gettempdir())
     return tmp_path
@@ -28,6 +29,10 @@ def test_room(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_room()
     monkeypatch.setattr(files_in_memory, "NEEDED_BYTES", 1 << 60)
     assert not has_room()
+    monkeypatch.setattr(files_in_memory, "NEEDED_BYTES", 1)
+    monkeypatch.setattr(files_in_memory, "NEEDED_MEMORY", 1 << 60)
+    assert not has_room()
+    monkeypatch.setattr(files_in_memory, "NEEDED_MEMORY", 1)
     monkeypatch.setattr(files_in_memory, "MEMORY", memory / "none")
     assert not has_room()
 
