@@ -20,8 +20,7 @@ from headwater.base.temporary_directories import OwnDirectory
 
 MEMORY = Path("/dev/shm")
 NEEDED_BYTES, NEEDED_MEMORY = 8 << 30, 18 << 30
-"""Free for files, and of memory in all: at the end of a run of four processes files take 5.5 GB of it, these themselves 8,
-and Spark 3."""
+"""Free for files, and of memory in all. At the end of a run files take 5.5 GB of it, its four processes 8, Spark 3."""
 
 
 class FilesInMemory:
