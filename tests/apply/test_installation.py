@@ -71,7 +71,14 @@ def test_a_schema_that_came_with_a_dump_is_refused() -> None:
             )
             with pytest.raises(TargetError, match="comes from another database"):
                 install(connection)
-            pair.run(OURS, "UPDATE headwater.subscription_rel SET srrelid = 'pg_class'::regclass")
+            # Another table may have the number by chance.
+            pair.run(OURS, "CREATE TABLE t ()", "UPDATE headwater.subscription_rel SET srrelid = 'pg_class'::regclass")
+            with pytest.raises(TargetError, match="comes from another database"):
+                install(connection)
+            pair.run(OURS, "UPDATE headwater.subscription_rel SET srrelid = 't'::regclass")
             install(connection)
             pair.run(OURS, "UPDATE headwater.subscription_rel SET srrelid = 1")
             install(connection)
+            pair.run(OURS, "UPDATE headwater.form SET system_identifier = 1")
+            with pytest.raises(TargetError, match="comes from another database"):
+                install(connection)

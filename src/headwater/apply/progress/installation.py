@@ -80,19 +80,26 @@ _ADDED = (
 )
 """What later forms have added; each statement does nothing where that is there already."""
 
-_DATABASE = "(SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+# Databases of two clusters may have one OID, and after an upgrade of the server the cluster is another one.
+_OWN = """
+SELECT d.oid, s.system_identifier FROM pg_catalog.pg_database d, pg_catalog.pg_control_system() s
+WHERE d.datname = pg_catalog.current_database()
+"""
 _RAISE = (
     # A publication of all tables refuses updates of a table that has no identity.
     "ALTER TABLE headwater.form REPLICA IDENTITY FULL",
-    "ALTER TABLE headwater.form ADD COLUMN IF NOT EXISTS datoid oid",
-    f"UPDATE headwater.form SET version = {FORM}, datoid = coalesce(datoid, {_DATABASE})",
+    "ALTER TABLE headwater.form ADD COLUMN IF NOT EXISTS datoid oid, ADD COLUMN IF NOT EXISTS system_identifier int8",
+    f"UPDATE headwater.form SET version = {FORM}",
+    f"UPDATE headwater.form SET (datoid, system_identifier) = ({_OWN}) WHERE datoid IS NULL",
 )
-_IS_OF_ANOTHER = f"SELECT 1 FROM headwater.form WHERE datoid OPERATOR(pg_catalog.<>) {_DATABASE}"
+_IS_OF_ANOTHER = f"SELECT 1 FROM headwater.form WHERE ((datoid, system_identifier) = ({_OWN})) IS NOT TRUE"
 _LACKS_TABLES = """
-SELECT 1 FROM headwater.subscription_rel r
-WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) r.srrelid) LIMIT 1
+SELECT 1 FROM headwater.subscription_rel r WHERE NOT EXISTS (
+    SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE c.oid OPERATOR(pg_catalog.=) r.srrelid AND c.relname OPERATOR(pg_catalog.=) r.relname
+          AND n.nspname OPERATOR(pg_catalog.=) r.nspname) LIMIT 1
 """
-_ADOPT = f"UPDATE headwater.form SET datoid = {_DATABASE}"
+_ADOPT = f"UPDATE headwater.form SET (datoid, system_identifier) = ({_OWN})"
 
 
 @contextmanager
@@ -142,7 +149,8 @@ def install(connection: TargetConnection) -> None:
 def _require_own(connection: TargetConnection) -> None:
     """Require that the schema was made in this database: a dump brings it along, with the OIDs of other tables.
 
-    An upgrade of the server, or a copy of the whole database, leaves tables their OIDs.
+    An upgrade of the server, or a copy of the whole database, leaves tables their OIDs. But tables that have other
+    names than the source's count as others then.
     """
     if not connection.rows(_IS_OF_ANOTHER):
         return
