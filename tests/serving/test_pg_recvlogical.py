@@ -58,6 +58,18 @@ def have_all(files: Sequence[Path]) -> bool:
     return all(map(_has_all, files))
 
 
+def without_repeats(data: bytes) -> bytes:
+    """Return a stream with the announcement of the first table once.
+
+    A server that decodes while a table is truncated learns of that from the other session, too: it announces the table
+    anew amid the transaction before.
+    """
+    start = data.index(b"R")
+    announcement = data[start : data.index(b"\n", start) + 1]
+    assert data.count(announcement) >= 20
+    return data.replace(announcement, b"")
+
+
 def _has_all(file: Path) -> bool:
     _, is_there, rest = content(file).rpartition(LAST.encode())
     lines = rest.split(b"\nC", 1)
@@ -115,7 +127,7 @@ def test_a_stream_goes_on_as_wal_is_received(tmp_path: Path) -> None:
                 run(server, f"INSERT INTO t VALUES ({-part}, '{LAST}', NULL)")
                 wait_until(partial(have_all, files))
                 assert [client.end() for client in clients] == [0, 0]
-                assert content(files[0]) == content(files[1])
+                assert without_repeats(content(files[0])) == without_repeats(content(files[1]))
             assert serving.stop() == 0
 
 

@@ -8,7 +8,11 @@ PostgreSQL: worker.c (store_flush_position, get_flush_position, lsn_mapping).
 
 from __future__ import annotations
 
+import time
 from collections import deque
+
+LATE_SECONDS = 1.0
+"""How long a commit usually waits at most for the target's WAL writer: three times ``wal_writer_delay``, and a bit."""
 
 
 class FlushPositions:
@@ -24,6 +28,7 @@ class FlushPositions:
     def __init__(self, reached: int) -> None:
         self.durable = self._applied = reached
         self._pending = deque[tuple[int, int]]()
+        self._since = 0.0
 
     @property
     def applied(self) -> int:
@@ -35,9 +40,21 @@ class FlushPositions:
         """Whether something that was applied is not durable yet."""
         return bool(self._pending)
 
+    def is_late(self) -> bool:
+        """Tell whether what was committed waits for long, at most once in a while.
+
+        The WAL writer flushes whole pages, and up to what was last committed. What others have written since, without
+        a commit, may lie before the LSN that is waited for.
+        """
+        now = time.monotonic()
+        is_late = self.waits and now - self._since >= LATE_SECONDS
+        self._since = now if is_late else self._since
+        return is_late
+
     def committed(self, remote_end: int, local_end: int) -> None:
         """Note that a transaction which ends at an LSN of the source was committed before an LSN of the target."""
         self._applied = max(self._applied, remote_end)
+        self._since = self._since if self._pending else time.monotonic()
         self._pending.append((remote_end, local_end))
 
     def passed(self, remote_end: int) -> None:
@@ -50,5 +67,6 @@ class FlushPositions:
         """Note that the target's WAL is durable up to an LSN."""
         while self._pending and self._pending[0][1] <= local:
             self.durable = max(self.durable, self._pending.popleft()[0])
+            self._since = time.monotonic()
         if not self._pending:
             self.durable = max(self.durable, self._applied)

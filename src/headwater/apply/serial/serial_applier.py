@@ -45,7 +45,7 @@ from headwater.apply.target.connection import Bound, Statement
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import changed_meanwhile
 from headwater.apply.target.statements import guard
-from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, lsn_of
+from headwater.apply.target.transaction_commands import BEGIN, COMMIT, LOCAL_END, ROLLBACK, WRITE_COMMIT, lsn_of
 from headwater.errors import DecodingError, TargetError
 from headwater.pg.lsn import lsn_text
 from headwater.plugins.pgoutput.definitions import PREFIX, DefinitionChange
@@ -79,6 +79,8 @@ class SerialApplier(CheckedApplier):
 
     def look_for_flushed(self) -> None:
         """Ask the target how far its WAL is durable."""
+        if not self._is_open and self._positions.is_late():
+            self._send(WRITE_COMMIT)
         self._send(_FLUSHED, lambda outcome: self._positions.flushed(lsn_of(outcome)))
         self.flush()
 

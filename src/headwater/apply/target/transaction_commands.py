@@ -13,6 +13,12 @@ BEGIN, COMMIT, ROLLBACK = (Bound(Statement(word)) for word in ("BEGIN", "COMMIT"
 LOCAL_END = Bound(Statement("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
 """Gives an LSN of the target before which all is that was committed; see :func:`lsn_of`."""
 
+WRITE_COMMIT = Bound(Statement("SELECT pg_catalog.pg_current_xact_id()"))
+"""Has a commit written that nobody waits for, outside of a transaction: the WAL writer flushes up to it.
+
+PostgreSQL: xact.c (RecordTransactionCommit), xlog.c (XLogBackgroundFlush).
+"""
+
 
 def lsn_of(outcome: Outcome) -> int:
     """Return the LSN that a statement has returned."""
