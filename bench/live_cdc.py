@@ -148,6 +148,7 @@ def following(wal: Path, backup: Path, target: Path) -> Iterator[Windows]:
     """Run ``headwater land`` that follows a log until the block ends."""
     command = [COMMAND, "land", "--wal", str(wal), "--catalog", str(backup), "--database", "postgres", "--to"]
     command += [str(target), "--mode", "current", "--format", "delta", "--follow", "--progress", "json"]
+    command += ["--commit-every", "0"]
     windows = Windows()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         reader = threading.Thread(target=windows.read, args=(process.stderr,))

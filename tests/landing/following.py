@@ -12,6 +12,9 @@ from pathlib import Path
 from bad_input.running_command import Running, running
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 
+AT_ONCE = ("--commit-every", "0")
+"""Flags of a run that commits as soon as there is anything."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -31,7 +34,7 @@ def following(source: Source, wal: Path, target: Path, *flags: str, form: str = 
     directory = target.parent / "temporary"
     directory.mkdir(exist_ok=True)
     where = ("--wal", wal, "--catalog", source.backup, "--database", "postgres", "--to", target, "--format", form)
-    with running("land", *where, "--follow", *flags, directory=directory) as process:
+    with running("land", *where, "--follow", *AT_ONCE, *flags, directory=directory) as process:
         yield process
 
 

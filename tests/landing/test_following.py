@@ -97,6 +97,27 @@ def test_the_run_receives_the_wal_itself(source: Source, tmp_path: Path) -> None
     assert sorted(ids(target)) == list(range(1, 4003))
 
 
+def test_what_comes_meanwhile_is_committed_together(source: Source, tmp_path: Path) -> None:
+    """Small transactions are held until there are bytes enough; what is held at the end is left to the next run."""
+    target = tmp_path / "lake"
+    flags = ("--commit-every", "3600", "--commit-bytes", str(1 << 20))
+    with following(source, source.server.wal_directory, target, *flags) as process:
+        source.run("INSERT INTO t VALUES (1, 'y')")
+        process.until(partial(has_landed, 1, target, "parquet"))
+        for number in range(2, 12):
+            source.run(f"INSERT INTO t VALUES ({number}, 'y')")
+        # The first commit behind the beginning may have had some of them.
+        source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(12, 4000) i")
+        process.until(partial(has_landed, 4000, target, "parquet"))
+        source.run("INSERT INTO t VALUES (4001, 'y')")
+        end(process)
+    assert sorted(ids(target)) == list(range(1, 4001))
+    assert len(list((target / "public.t" / "_headwater").glob("*.json"))) <= 4
+    with following(source, source.server.wal_directory, target) as process:
+        process.until(partial(has_landed, 4001, target, "parquet"))
+        end(process)
+
+
 def test_a_receiver_that_fails_ends_the_run(source: Source, tmp_path: Path) -> None:
     words = ["land", "--wal", tmp_path / "wal", "--catalog", source.backup, "--to", tmp_path / "lake", "--follow"]
     command = [Path(sys.executable).with_name("headwater"), *words, "--from", f"host={tmp_path}"]
@@ -208,9 +229,10 @@ def test_a_second_signal_ends_it_at_once(source: Source, tmp_path: Path) -> None
         output = process.standard_error()
         assert process.process.wait() in (130, 143, 0), output
     with following(source, source.server.wal_directory, target) as process:
-        process.until(lambda: len(ids(target)) == 30000)
+        source.run("INSERT INTO t VALUES (30001, 'y')")
+        process.until(lambda: len(ids(target)) == 30001)
         end(process)
-    assert sorted(ids(target)) == list(range(1, 30001))
+    assert sorted(ids(target)) == list(range(1, 30002))
 
 
 def test_it_is_not_told_where_to_end(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.remote_slots.slot_address import SlotAddress
 from headwater.remote_slots.slot_stream import SlotStream
-from landing.following import end
+from landing.following import AT_ONCE, end
 from landing.killed_landing import DRIVER
 from landing.killed_landing import NEVER as NO_STEP
 from landing.mirrors import has_landed, read_table
@@ -91,7 +91,7 @@ def has(target: LandingTarget, table: str, count: int) -> bool:
 def test_a_slot_is_followed_over_a_restart_of_the_server(server: EmbeddedPostgres, tmp_path: Path) -> None:
     make_slot(server, "followed")
     target = LandingTarget(tmp_path / "lake", "delta", mode=CURRENT, snapshot=NEVER)
-    with running(*arguments(server, "followed", target), "--follow", directory=tmp_path) as process:
+    with running(*arguments(server, "followed", target), "--follow", *AT_ONCE, directory=tmp_path) as process:
         run(server, "INSERT INTO a SELECT i, 'x' FROM generate_series(1, 500) i;\nDELETE FROM a WHERE id > 400;\n")
         process.until(partial(has, target, "a", 400))
         assert confirmed(server, "followed") <= reached(target)
@@ -108,6 +108,28 @@ def test_a_slot_is_followed_over_a_restart_of_the_server(server: EmbeddedPostgre
         connection.execute("TRUNCATE a, b")
     assert rows(target, "a") == expected
     assert confirmed(server, "followed") <= reached(target)
+
+
+@pytest.mark.slow
+def test_what_comes_meanwhile_is_committed_together(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    make_slot(server, "held")
+    target = LandingTarget(tmp_path / "lake", snapshot=NEVER)
+    pace = ("--commit-every", "3600", "--commit-bytes", "100000")
+    with running(*arguments(server, "held", target), "--follow", *pace, directory=tmp_path) as process:
+        run(server, "INSERT INTO b VALUES (1, 1)")
+        process.until(partial(has, target, "b", 1))
+        for number in range(2, 30):
+            run(server, f"INSERT INTO b VALUES ({number}, 1)")
+        run(server, "INSERT INTO b SELECT i, 1 FROM generate_series(30, 4000) i")
+        process.until(partial(has, target, "b", 4000))
+        run(server, "INSERT INTO b VALUES (4001, 1)")
+        end(process)
+    assert len(rows(target, "b")) == 4000
+    manifests = target.place / "public.b" / "_headwater"
+    assert len(list(manifests.glob("*.json"))) <= 3
+    landed_from(server, "held", target)
+    assert len(rows(target, "b")) == 4001
+    run(server, "TRUNCATE a, b")
 
 
 @pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
@@ -186,7 +208,7 @@ def test_a_slot_goes_on_where_nothing_of_it_is_written(server: EmbeddedPostgres,
     before = confirmed(server, "quiet")
     target = LandingTarget(tmp_path / "lake", snapshot=NEVER)
     words = ["land", "--wal", slot_uri(server, "quiet", publication="of_a"), "--to", target.place, "--snapshot", NEVER]
-    with running(*words, "--follow", directory=tmp_path) as process:
+    with running(*words, "--follow", *AT_ONCE, directory=tmp_path) as process:
         process.until(lambda: own_directory(target.place).joinpath("slot.json").exists())
         run(server, "INSERT INTO unpublished SELECT generate_series(1, 100);\n")
         process.until(lambda: confirmed(server, "quiet") > before)

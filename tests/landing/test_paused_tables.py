@@ -32,7 +32,7 @@ from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
 from headwater.plugins.table_patterns import EVERY_TABLE, TablePatterns
 from landing.existing_rows import Rows, run
-from landing.following import scraped, until_said
+from landing.following import AT_ONCE, scraped, until_said
 from landing.killed_landing import DRIVER, NEVER
 from landing.mirrors import read_table
 
@@ -386,7 +386,8 @@ def test_a_log_that_is_followed_is_landed_without_a_table(source: Source, tmp_pa
     flags = ["--catalog", str(backup), "--database", "postgres", "--to", str(target.place), "--mode", "current"]
     where = ["--wal", str(source.wal)]
     with running(
-        *("land", *where, *flags, "--follow", "--progress", "json", "--metrics", "127.0.0.1:0"), directory=tmp_path
+        *("land", *where, *flags, "--follow", *AT_ONCE, "--progress", "json", "--metrics", "127.0.0.1:0"),
+        directory=tmp_path,
     ) as process:
         address = until_said(process, "headwater: metrics: ").removeprefix("headwater: metrics: ")
         process.until(lambda: scraped(address)["headwater_land_windows_total"] > 0)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headwater.jobs.outcome import Progress
     from headwater.lakes.landing_target import LandingTarget
     from headwater.landing.landing_pass import LandingResult
+    from headwater.pipeline.windows.commit_pace import CommitPace
     from headwater.pipeline.windows.following import Following
     from headwater.wal.segments.place import WalSource
 
@@ -194,6 +195,22 @@ class LandFlags:
         metavar="SECONDS",
         help="With --follow: look for WAL so often where nothing tells that it comes (stores, shared directories).",
     )
+    commit_every: float = from_flag(
+        "--commit-every",
+        type=click.FloatRange(0),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --follow: begin commits so far apart, and commit together what comes meanwhile; 0 for at once.",
+    )
+    commit_bytes: int = from_flag(
+        "--commit-bytes",
+        type=click.IntRange(1),
+        default=64 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="With --follow: do not wait with so much WAL, or of a slot's stream.",
+    )
     progress: str = progress_flag()
     metrics: str | None = from_flag(
         "--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics]."
@@ -204,6 +221,13 @@ class LandFlags:
         "--stats-json", is_flag=True, help="Print what has landed, and how long each step took, as JSON."
     )
     quiet: bool = quiet_flag()
+
+    @property
+    def pace(self) -> CommitPace:
+        """The pace of commits where the log is followed."""
+        from headwater.pipeline.windows.commit_pace import CommitPace
+
+        return CommitPace(self.commit_every, self.commit_bytes)
 
     @property
     def target(self) -> LandingTarget:
@@ -302,6 +326,7 @@ def _land_slot(flags: LandFlags) -> int:
             parsed_lsn(flags.source.end),
             min(flags.window_bytes, MOST_BYTES),
             stopping,
+            flags.pace,
         )
         result = land_slot(request, flags.target, SeveralWatch([watch, metrics]))
     return _told(flags, result, 0.0, time.perf_counter() - began)
@@ -415,7 +440,7 @@ def _following(source: WalSource, flags: LandFlags) -> Iterator[Following | None
         if flags.server is not None:
             request = receive_request(flags.server, source, flags.source.catalog, flags.receive_slot)
             stack.enter_context(received_beside(request, stopping.tell))
-        yield stack.enter_context(Following(source, stopping, flags.poll_seconds))
+        yield stack.enter_context(Following(source, stopping, flags.poll_seconds, flags.pace))
 
 
 def summary(result: LandingResult) -> str:

@@ -52,6 +52,7 @@ from headwater.remote_slots.slot_stream import SlotStream, SlotWindow
 from headwater.rows.session import SessionSettings
 
 if TYPE_CHECKING:
+    from headwater.pipeline.windows.commit_pace import CommitPace
     from headwater.pipeline.windows.following import Stopping
 
 
@@ -71,6 +72,7 @@ class SlotRequest:
         end: LSN to stop at; None for what the server has when the run begins.
         window_bytes: of the stream that are committed at a time.
         stopping: the run goes on until this is told; None to end at the end.
+        pace: of commits where it goes on; None for as soon as there is anything.
     """
 
     address: SlotAddress
@@ -78,6 +80,7 @@ class SlotRequest:
     end: int | None = None
     window_bytes: int = MOST_BYTES
     stopping: Stopping | None = None
+    pace: CommitPace | None = None
 
 
 def land_slot(request: SlotRequest, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
@@ -103,6 +106,7 @@ def land_slot(request: SlotRequest, target: LandingTarget, watch: LandingWatch =
             follows=stopping is not None,
             end=request.end,
             lost=lambda reason: warn(reason),
+            pace=request.pace,
         ) as stream:
             landing = _SlotLanding(request, lake, progress, stream, watch)
             landing.begin()

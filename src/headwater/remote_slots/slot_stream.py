@@ -19,6 +19,7 @@ from typing import Self
 
 from headwater.errors import ConnectionLostError, ServerError
 from headwater.pg.lsn import Lsn
+from headwater.pipeline.windows.commit_pace import CommitPace
 from headwater.receiver.frame_stream import FrameStream
 from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.receiver.wal_receiver import FIRST_SECONDS, MOST_SECONDS
@@ -92,6 +93,7 @@ class SlotStream:
         end: LSN before whose commit records it ends otherwise; None for what the server has when it begins.
         lost: called with the reason when a connection is lost and tried again.
         quiet_bytes: WAL that the server goes on by without a transaction of the slot's before a window ends with none.
+        pace: of windows where it is followed; None for as soon as there is anything.
 
     Attributes:
         facts: of the slot, as of the last connection.
@@ -109,7 +111,9 @@ class SlotStream:
         end: int | None = None,
         lost: Callable[[str], None] = lambda _: None,
         quiet_bytes: int = 1,
+        pace: CommitPace | None = None,
     ) -> None:
+        self._pace = pace or CommitPace()
         self._quiet_bytes, self._ended_at = quiet_bytes, 0.0
         self._address, self._scratch, self._follows, self._lost = address, scratch, follows, lost
         self._feeds, self._seconds = ExitStack(), FIRST_SECONDS
@@ -197,6 +201,7 @@ class SlotStream:
             partial.add(feed.take(WAIT_SECONDS, max(1, most_bytes - partial.pieces.bytes), stop))
         self._seconds, self.reached, self._partial = FIRST_SECONDS, partial.reached, None
         self._ended_at = time.monotonic()
+        self._pace.begins()
         return SlotWindow(partial.pieces, partial.lo, self.reached, partial.transactions, partial.is_new_session)
 
     def _ends(self, partial: _Partial, most_bytes: int, present: int | None) -> bool:
@@ -206,7 +211,7 @@ class SlotStream:
         if self.end is not None:
             return partial.reached >= self.end
         if partial.pieces.bytes > 0:
-            return True
+            return self._pace.is_enough(partial.pieces.bytes)
         # Signs of life come often: each is not worth a note of how far the server is.
         is_due = time.monotonic() - self._ended_at >= QUIET_SECONDS
         return is_due and partial.reached - partial.lo >= self._quiet_bytes

@@ -7,6 +7,8 @@ what is there (:mod:`headwater.pipeline.window_pipeline`).
 WAL that has not come yet is waited for: after the end, at the beginning (an archive that is younger than the backup),
 and where an archive gets a later segment first. WAL that is gone is an error.
 
+A pass begins at the pace of commits: until then WAL is left where it is, and looked at now and then.
+
 Known gap: WAL that the server has written and not yet flushed is read; a server that loses power writes other records
 in its place.
 """
@@ -14,11 +16,13 @@ in its place.
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
 from headwater.errors import AwaitedCatalogError, AwaitedSegmentError, warn
+from headwater.pipeline.windows.commit_pace import CommitPace
 from headwater.slots.kept_state import KeptState
 from headwater.wal.records.growing_directory import GrowingDirectory, end_of_log, has_record, unbroken
 from headwater.wal.segments.arrivals import POLL_SECONDS, Arrivals
@@ -26,6 +30,9 @@ from headwater.wal.segments.directory import WalDirectory
 from headwater.wal.segments.place import WalSource
 
 T = TypeVar("T")
+
+HOLDING_SECONDS = 1.0
+"""After which WAL that is held is looked at again, as it may be enough by now."""
 
 
 class Stopping:
@@ -50,6 +57,10 @@ class Stopping:
         """Return a descriptor that can be read once the request was made."""
         return self._reader
 
+    def wait(self, seconds: float) -> None:
+        """Wait until the request is made, so long at most."""
+        select.select([self], [], [], max(seconds, 0))
+
     def tell(self) -> None:
         """Let it end."""
         self.is_told = True
@@ -63,10 +74,18 @@ class Following:
         source: where it comes to.
         stopping: tells the run to end.
         poll_seconds: see :data:`headwater.wal.segments.arrivals.POLL_SECONDS`.
+        pace: of commits; None for as soon as there is anything.
     """
 
-    def __init__(self, source: WalSource, stopping: Stopping, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(
+        self,
+        source: WalSource,
+        stopping: Stopping,
+        poll_seconds: float = POLL_SECONDS,
+        pace: CommitPace | None = None,
+    ) -> None:
         self.stopping = stopping
+        self._pace = pace or CommitPace()
         self._arrivals = Arrivals(source.places, stopping.fileno(), poll_seconds)
         self._growing = GrowingDirectory(source)
 
@@ -105,17 +124,25 @@ class Following:
         return directory if stored is None else unbroken(directory, stored.state.lsn)
 
     def behind(self, stored: KeptState) -> WalDirectory | None:
-        """Return the WAL once there is a record after a state; None if the run was told to end before.
+        """Return the WAL once there is a record after a state, and a commit may begin; None if told to end before.
 
         Raises:
             WalError: it cannot be read.
         """
         while not self.stopping.is_told:
             directory = self.look(stored)
-            if has_record(directory, stored.state.lsn):
+            if not has_record(directory, stored.state.lsn):
+                self._arrivals.wait()
+            elif self._is_enough(directory, stored.state.lsn):
+                self._pace.begins()
                 return directory
-            self._arrivals.wait()
+            else:
+                self.stopping.wait(min(self._pace.rest, HOLDING_SECONDS))
         return None
+
+    def _is_enough(self, directory: WalDirectory, lsn: int) -> bool:
+        """Tell whether the WAL after an LSN is not held."""
+        return self._pace.rest <= 0 or self._pace.is_enough(end_of_log(directory, lsn) - lsn)
 
     def end(self, known: int) -> int:
         """Return the end of the log at this moment, given that a record is known to end at an LSN."""
