@@ -11,9 +11,11 @@ that may be given several times takes one value a line of its variable, so that 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +34,10 @@ _PARAMETERS, _GROUP = "parameters", "group"
 """Metadata of a field: what gives the parameters that fill it; the dataclass that they fill together."""
 
 
+_AGE = re.compile(r"(\d{1,5})([smhd])")
+_UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
 class _Text(click.types.StringParamType):
     """UTF-8; of an environment variable, where a flag may be given several times, one value a line."""
 
@@ -45,6 +51,24 @@ class _Text(click.types.StringParamType):
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         return [line for line in rv.splitlines() if line]
+
+
+def age_of(text: str) -> timedelta | None:
+    """Read an age such as 7d, 12h or 30m; None for what is no age."""
+    age = _AGE.fullmatch(text)
+    return None if age is None else int(age[1]) * _UNITS[age[2]]
+
+
+class Age(click.ParamType[timedelta]):
+    """An age."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        age = value if isinstance(value, timedelta) else age_of(str(value))
+        if age is None:
+            self.fail(f'"{value}" is no age such as 7d, 12h or 30m', param, ctx)
+        return age
 
 
 class Places(click.Path):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.flags import CommandGroup, command, from_argument, from_flag, from_flags, path_argument
+from headwater.cli.flags import CommandGroup, age_of, command, from_argument, from_flag, from_flags, path_argument
 from headwater.cli.land import (
     RuleFlags,
     exit_status,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from headwater.lakes.resolved_log import Resolved
     from headwater.landing.landing_pass import LandingResult
 
-_AGE = re.compile(r"(\d{1,5})([smhd])")
-_UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _COLUMNS = ("table", "state", "version", "rows", "files", "bytes")
 _NO_RULES = ("jsonb", "on_table_error")
 """Rules of ``headwater land`` that tables which land again have no flags for."""
@@ -200,9 +197,9 @@ def _since(text: str) -> datetime:
     Raises:
         UsageError: it is neither.
     """
-    age = _AGE.fullmatch(text)
+    age = age_of(text)
     if age is not None:
-        return datetime.now(UTC) - int(age[1]) * _UNITS[age[2]]
+        return datetime.now(UTC) - age
     _, time = moment(text)
     if time is None:
         raise UsageError(f'"{text}" is no age such as 7d, 12h or 30m, and no time')

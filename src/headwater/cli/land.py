@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.config_file import config_flag
-from headwater.cli.flags import PATH, command, from_choice, from_flag, from_flags
+from headwater.cli.flags import PATH, Age, command, from_choice, from_flag, from_flags
 from headwater.cli.process.setup import printing_aside
 from headwater.cli.shared_flags import (
     EngineFlags,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from headwater.jobs.outcome import Progress
     from headwater.lakes.landing_target import LandingTarget
     from headwater.landing.landing_pass import LandingResult
+    from headwater.landing.upkeep import UpkeepOptions
     from headwater.pipeline.windows.commit_pace import CommitPace
     from headwater.pipeline.windows.following import Following
     from headwater.wal.segments.place import WalSource
@@ -211,6 +213,21 @@ class LandFlags:
         metavar="BYTES",
         help="With --follow: do not wait with so much WAL, or of a slot's stream.",
     )
+    maintain: timedelta | None = from_flag(
+        "--maintain",
+        type=Age(),
+        metavar="AGE",
+        help="With --follow: put small files of change tables together, and remove versions that are older, such as "
+        "7d; a piece at a time, where nothing is to be landed. Default: left to headwater compact and expire.",
+    )
+    maintain_every: float = from_flag(
+        "--maintain-every",
+        type=click.FloatRange(0),
+        default=600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --maintain: look at all tables so often.",
+    )
     progress: str = progress_flag()
     metrics: str | None = from_flag(
         "--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there. Needs headwater[metrics]."
@@ -228,6 +245,13 @@ class LandFlags:
         from headwater.pipeline.windows.commit_pace import CommitPace
 
         return CommitPace(self.commit_every, self.commit_bytes)
+
+    @property
+    def upkeep(self) -> UpkeepOptions | None:
+        """The upkeep of tables where the log is followed."""
+        from headwater.landing.upkeep import UpkeepOptions
+
+        return None if self.maintain is None else UpkeepOptions(self.maintain, self.maintain_every)
 
     @property
     def target(self) -> LandingTarget:
@@ -260,6 +284,10 @@ def land_command(flags: LandFlags) -> int:
     if flags.server is not None and not flags.follow:
         raise UsageError(
             "--from receives WAL as it is written", hint="use --follow, or headwater receive --end LSN first"
+        )
+    if flags.maintain is not None and not flags.follow:
+        raise UsageError(
+            "--maintain is of a run that goes on", hint="use --follow, or headwater compact and headwater expire"
         )
     if flags.receive_slot is not None and flags.server is None:
         raise UsageError("--receive-slot is of the server that --from names")
@@ -295,7 +323,8 @@ def _land_wal(flags: LandFlags) -> int:
         engine = landing_engine(flags.tasks, target.catalog_impl, progress)
         started = time.perf_counter()
         watches, bounds = SeveralWatch([watch, metrics]), WindowBounds(flags.window_bytes)
-        result = land(engine, request, target, progress, bounds, following, watches, flags.rules.on_table_error)
+        pauses = flags.rules.on_table_error
+        result = land(engine, request, target, progress, bounds, following, watches, pauses, flags.upkeep)
     startup = started - began + engine.startup_seconds
     return _told(flags, result, startup, time.perf_counter() - began - startup)
 
@@ -348,6 +377,7 @@ def _check_slot(flags: LandFlags) -> None:
         "--timeline": flags.source.timeline,
         "--server-version": flags.source.server_version,
         "--storage-option": flags.source.storage_options,
+        "--maintain": flags.maintain,
         "--from": flags.server,
         "--client-encoding": flags.rules.client_encoding,
         "--engine spark": flags.tasks.engine == "spark",
@@ -411,6 +441,8 @@ def _check_catalog(flags: LandFlags) -> None:
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:
             raise UsageError("--write-mode is of tables that are written without a JVM, not of --catalog-impl spark")
+        if flags.maintain is not None:
+            raise UsageError("--maintain is of tables that are written without a JVM; Spark has procedures of its own")
         if flags.form not in SPARK_TYPES:
             raise UsageError("--catalog-impl spark is of tables of --format delta or iceberg")
         if flags.iceberg_catalog is not None:

@@ -4,6 +4,9 @@ Files that follow one another are read, sorted by ``_commit_lsn``, ``_lsn`` and 
 takes them away and adds that one, and says of the table what it said before: nothing lands. The target is held
 meanwhile as by who lands. Readers of an earlier version keep it until it is expired.
 
+Beside a run that lands (:mod:`headwater.landing.upkeep`) a group is merged only if its largest file is at most half of
+it, so that a row is rewritten a few times, however often that is looked for.
+
 Known gaps: one group of files is in memory at once. Mirrors are not compacted: they are rewritten as they grow.
 """
 
@@ -42,6 +45,10 @@ class Compacted:
     removed: int
     added: int
 
+    def more(self, removed: int) -> Compacted:
+        """Return this work, and that on another group."""
+        return Compacted(self.name, self.removed + removed, self.added + 1)
+
 
 def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Compacted]:
     """Compact the tables of a target.
@@ -57,20 +64,33 @@ def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Com
     target = LandingTarget.at(place)
     if target.mode != "changelog":
         raise LakeError(f"tables of mode {target.mode} are not compacted: landing keeps their files", file=str(place))
+    compacted: dict[str, Compacted] = {}
     with Lake(target) as lake:
         lake.require_files()
-        compacted = [_compacted(name, table, target_file_bytes) for name, table in lake.tables.landed()]
+        for name, table in lake.tables.landed():
+            for removed in compacting(table, target_file_bytes):
+                compacted[name] = compacted.get(name, Compacted(name, 0, 0)).more(removed)
         lake.progress.note_versions()
-    return [table for table in compacted if table.removed]
+    return list(compacted.values())
 
 
-def _compacted(name: str, table: LakeTable, target_file_bytes: int) -> Compacted:
-    removed = added = 0
-    for group in _groups(table.files.values(), target_file_bytes):
+def compacting(table: LakeTable, target_file_bytes: int, *, is_even: bool = False) -> Iterator[int]:
+    """Merge groups of a table's files, a commit each; yield how many files went into each.
+
+    Args:
+        table: of a target that is held; target_file_bytes: see :func:`compact`.
+        is_even: only groups whose largest file is at most half of them.
+
+    Raises:
+        LakeError: see :func:`compact`.
+    """
+    for group in list(_groups(table.files.values(), target_file_bytes)):
+        sizes = [file.size for file in group]
+        if is_even and 2 * max(sizes) > sum(sizes):
+            continue
         file = _merged(table, group)
         TableCommit(table, [file], table.landed, [member.path for member in group], has_same_rows=True).make()
-        removed, added = removed + len(group), added + 1
-    return Compacted(name, removed, added)
+        yield len(group)
 
 
 def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[DataFile]]:

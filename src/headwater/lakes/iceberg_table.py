@@ -120,8 +120,7 @@ class IcebergFormat(LakeFormat):
             snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
         if snapshot is None:
             raise LakeError(f"snapshot {version} has expired", file=str(place))
-        totals = _properties(snapshot)
-        return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
+        return _size_of(snapshot)
 
     @override
     def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
@@ -196,6 +195,12 @@ class IcebergLakeTable(LakeTable):
     def files(self) -> Mapping[str, DataFile]:
         schema = None if self._table is None else self._table.schema()
         return {path: _shown(path, file, schema) for path, file in self._files().items() if schema is not None}
+
+    @property
+    def size(self) -> TableSize:
+        """The size that the snapshot tells; see :class:`LakeTable`: files are not listed for it."""
+        snapshot = None if self._table is None else self._table.current_snapshot()
+        return TableSize(0, 0, 0) if snapshot is None else _size_of(snapshot)
 
     def locate(self, path: str) -> str:
         return str(Path(self.staging) / path)
@@ -353,6 +358,11 @@ def reachable(table: Table, since: float) -> Iterator[str]:
         yield from (
             _path(entry.data_file.file_path) for entry in entries if entry.status != ManifestEntryStatus.DELETED
         )
+
+
+def _size_of(snapshot: Snapshot) -> TableSize:
+    totals = _properties(snapshot)
+    return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
 
 
 def _properties(snapshot: Snapshot) -> Mapping[str, str]:

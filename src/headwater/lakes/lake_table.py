@@ -234,6 +234,11 @@ class LakeTable(ABC):
         """The files that the table consists of, by their paths: as of when it was opened, and after each commit."""
 
     @property
+    def size(self) -> TableSize:
+        """The size of the table, as of when it was opened, and after each commit."""
+        return TableSize.of(self.files.values())
+
+    @property
     def deletes_beside(self) -> bool:
         """Whether commits delete rows beside files (:meth:`commit_deleting`)."""
         return False

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -127,14 +128,16 @@ class Lake:
         Raises:
             LakeError: it cannot be removed.
         """
+        return dict(self.expiring(older_than))
+
+    def expiring(self, older_than: datetime) -> Iterator[tuple[str, Expired]]:
+        """Remove the same, table by table; others may land between, and what they leave is newer."""
         self.require_files()
         self._log.forget(older_than)
         versions_kept = [resolved.tables for resolved in resolved_states(self._own)]
-        expired = {}
         for name, table in list(self.tables.landed()):
             versions = {tables[name] for tables in versions_kept if name in tables} | {table.version}
-            expired[name] = self.tables.expire(name, versions, older_than)
-        return expired
+            yield name, self.tables.expire(name, versions, older_than)
 
 
 class StagingAreas:

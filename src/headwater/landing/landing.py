@@ -69,6 +69,7 @@ from headwater.landing.paused_tables import (
 from headwater.landing.replaced_tables import take_back
 from headwater.landing.slot_progress import require_no_slot
 from headwater.landing.tables.window_cuts import CrowdedWindowError
+from headwater.landing.upkeep import Upkeep, UpkeepOptions
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.open_output import scope_of
@@ -98,6 +99,7 @@ def land(
     following: Following | None = None,
     watch: LandingWatch = NOBODY_WATCHES,
     on_table_error: str | None = None,
+    upkeep: UpkeepOptions | None = None,
 ) -> LandingResult:
     """Land a window of WAL, from where the last run has come to.
 
@@ -111,6 +113,7 @@ def land(
         watch: hears of what has landed.
         on_table_error: one of :data:`~headwater.landing.paused_tables.ON_TABLE_ERROR`; None to pause tables where the
             log is followed, and else to stop.
+        upkeep: of the tables, where the log is followed (:mod:`headwater.landing.upkeep`); None for none.
 
     Raises:
         LakeError: the tables cannot be written, or are another's.
@@ -131,6 +134,7 @@ def land(
             step_progress=step_progress,
             watch=watch,
             pauses=pauses,
+            upkeep=None if upkeep is None else Upkeep(lake, watch, upkeep),
         )
         tell_of_paused(lake, request.tables)
         run.tell_watch()
@@ -153,6 +157,7 @@ class LandingRun:
         request: the window.
         lake: where to; watch: hears of what has landed.
         pauses: a table that cannot go on is paused; else the run stops.
+        upkeep: of the tables, where the log is followed; None for none.
         only: OIDs of paused tables that catch up with the others; None to land those that are not paused.
         result: of all passes so far.
         tables: that land; those that the request asks for, until when some of them have to wait for their rows.
@@ -167,6 +172,7 @@ class LandingRun:
     step_progress: StepProgress | None
     watch: LandingWatch
     pauses: bool = False
+    upkeep: Upkeep | None = None
     only: frozenset[int] | None = None
     result: LandingResult = field(default_factory=LandingResult)
     tables: TablePatterns | None = None
@@ -204,7 +210,10 @@ class LandingRun:
         """Return the WAL after a state, once there is some; None if it is told to end before."""
         if following.when_there(lambda: self.has_all(kept_state)) is False and not self.has_warned:
             self._warn_of_waiting(kept_state)
-        return following.behind(kept_state)
+        if self.upkeep is None:
+            return following.behind(kept_state)
+        self.upkeep.step_if_late()
+        return following.behind(kept_state, self.upkeep.step)
 
     def _begin(self, following: Following) -> KeptState | None:
         self.has_all(None)

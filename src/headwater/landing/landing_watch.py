@@ -18,12 +18,15 @@ class CommittedTable:
     Attributes:
         name: the table's.
         rows, files, bytes: what came to it.
+        files_there, bytes_there: what it consists of now.
     """
 
     name: str
     rows: int
     files: int
     bytes: int
+    files_there: int
+    bytes_there: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,12 @@ class LandingWatch:
     def paused(self, tables: Sequence[PausedTable]) -> None:
         """Hear that these tables are paused, and no others: as a run begins, and whenever that changes."""
 
+    def compacted(self, table: str, files: int) -> None:
+        """Hear that so many files of a table were made into one."""
+
+    def expired(self, table: str, files: int, bytes: int) -> None:
+        """Hear that old files of a table were removed."""
+
 
 class SeveralWatch(LandingWatch):
     """A listener that passes on to others.
@@ -110,6 +119,14 @@ class SeveralWatch(LandingWatch):
     def paused(self, tables: Sequence[PausedTable]) -> None:
         for watch in self._watches:
             watch.paused(tables)
+
+    def compacted(self, table: str, files: int) -> None:
+        for watch in self._watches:
+            watch.compacted(table, files)
+
+    def expired(self, table: str, files: int, bytes: int) -> None:
+        for watch in self._watches:
+            watch.expired(table, files, bytes)
 
 
 NOBODY_WATCHES = LandingWatch()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.lakes.lake_table import Landed, TableCommit
+from headwater.lakes.lake_table import Landed, TableCommit, TableSize
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_watch import CommittedTable
 from headwater.landing.mirrors.landed_files import Settled
@@ -26,10 +26,12 @@ def commit_tables(lake: Lake, settled: Sequence[Settled], source: str) -> list[C
     """
     settled = [table for table in settled if len(table.landing.schema)]
     lake.tables.commit([_commit_of(table, source) for table in settled])
-    return [
-        CommittedTable(table.landing.name, table.rows, len(table.added), sum(file.size for file in table.added))
-        for table in settled
-    ]
+    return [_committed(table) for table in settled]
+
+
+def _committed(settled: Settled) -> CommittedTable:
+    added, size = TableSize.of(settled.added), settled.landing.table.size
+    return CommittedTable(settled.landing.name, settled.rows, added.files, added.bytes, size.files, size.bytes)
 
 
 def _commit_of(settled: Settled, source: str) -> TableCommit:

@@ -47,6 +47,9 @@ class LandMetrics(LandingWatch):
         self._rows = counter("rows", "Rows that have landed.", "table")
         self._bytes = counter("bytes", "Bytes of the files that have landed.", "table")
         self._files = counter("files", "Files that have landed.", "table")
+        self._compacted = counter("compacted_files", "Small files that were made into larger ones.", "table")
+        self._expired = counter("expired_files", "Files of old versions that were removed.", "table")
+        self._expired_bytes = counter("expired_bytes", "Bytes of these.", "table")
         self._commits = counter("commits", "Commits to tables.", "table")
         self._windows = counter("windows", "Windows of WAL that all tables have.")
         self._wal = counter("wal_bytes", "Bytes of WAL that were gone through.")
@@ -57,6 +60,10 @@ class LandMetrics(LandingWatch):
         self._paused = Gauge(
             "headwater_land_table_paused", "1 for a table that is paused.", ["table"], registry=registry
         )
+        self._files_there = Gauge(
+            "headwater_land_table_files", "Files that a table consists of.", ["table"], registry=registry
+        )
+        self._bytes_there = Gauge("headwater_land_table_bytes", "Bytes of these.", ["table"], registry=registry)
         self._resolved_at = gauge("resolved_timestamp_seconds", "When that was so first.")
         self._end = gauge("wal_end_lsn", "LSN where the log ended then.")
         self._lag = gauge("lag_bytes", "Bytes of WAL that are there and have not landed.")
@@ -80,6 +87,8 @@ class LandMetrics(LandingWatch):
             self._bytes.labels(table.name).inc(table.bytes)
             self._files.labels(table.name).inc(table.files)
             self._commits.labels(table.name).inc()
+            self._files_there.labels(table.name).set(table.files_there)
+            self._bytes_there.labels(table.name).set(table.bytes_there)
         if tables:
             self._commit_seconds.observe(seconds)
 
@@ -100,6 +109,13 @@ class LandMetrics(LandingWatch):
         self._paused.clear()
         for table in tables:
             self._paused.labels(table.name).set(1)
+
+    def compacted(self, table: str, files: int) -> None:
+        self._compacted.labels(table).inc(files)
+
+    def expired(self, table: str, files: int, bytes: int) -> None:
+        self._expired.labels(table).inc(files)
+        self._expired_bytes.labels(table).inc(bytes)
 
     def failed(self, error: HeadwaterError) -> None:
         """Count an error that ends the run."""

@@ -123,21 +123,28 @@ class Following:
         directory = self._growing.look(None if stored is None else stored.state.restart_lsn)
         return directory if stored is None else unbroken(directory, stored.state.lsn)
 
-    def behind(self, stored: KeptState) -> WalDirectory | None:
+    def behind(self, stored: KeptState, idle: Callable[[], bool] = lambda: False) -> WalDirectory | None:
         """Return the WAL once there is a record after a state, and a commit may begin; None if told to end before.
+
+        Args:
+            stored: the state.
+            idle: does some work meanwhile, for a few seconds at most; tells whether there was any.
 
         Raises:
             WalError: it cannot be read.
         """
         while not self.stopping.is_told:
             directory = self.look(stored)
-            if not has_record(directory, stored.state.lsn):
-                self._arrivals.wait()
-            elif self._is_enough(directory, stored.state.lsn):
+            is_there = has_record(directory, stored.state.lsn)
+            if is_there and self._is_enough(directory, stored.state.lsn):
                 self._pace.begins()
                 return directory
-            else:
+            if idle():
+                continue
+            if is_there:
                 self.stopping.wait(min(self._pace.rest, HOLDING_SECONDS))
+            else:
+                self._arrivals.wait()
         return None
 
     def _is_enough(self, directory: WalDirectory, lsn: int) -> bool:
