@@ -5,7 +5,7 @@ takes them away and adds that one, and says of the table what it said before: no
 meanwhile as by who lands. Readers of an earlier version keep it until it is expired.
 
 Beside a run that lands (:mod:`headwater.landing.upkeep`) a group is merged only if its largest file is at most half of
-it, so that a row is rewritten a few times, however often that is looked for.
+it. So a row is rewritten a few times, however often that is looked for.
 
 Known gaps: one group of files is in memory at once. Mirrors are not compacted: they are rewritten as they grow.
 """

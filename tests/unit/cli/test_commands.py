@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from headwater.cli.commands import cli
-from headwater.cli.flags import Flag, FlagsCommand, Paths, value_of
+from headwater.cli.flags import Age, Flag, FlagsCommand, Paths, value_of
 from headwater.cli.shared_flags import session_settings
 
 HEAVY: tuple[str, ...] = ("pyspark", "py4j", "numba", "numpy", "pyarrow", "pandas", "rich", "headwater.base.kernels")
@@ -120,6 +121,8 @@ def _example(flag: click.Option) -> tuple[str, object]:
         return "7.5", 7.5
     if isinstance(flag.type, click.Choice):
         return flag.type.choices[-1], flag.type.choices[-1]
+    if isinstance(flag.type, Age):
+        return "7d", timedelta(days=7)
     return " some  words ", " some  words "
 
 
