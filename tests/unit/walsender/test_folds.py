@@ -45,7 +45,7 @@ from headwater.walsender.folds.shared_fold import Counts, SharedFold, Surroundin
 from headwater.walsender.folds.shared_output import SharedOutput
 from headwater.walsender.folds.shelf import SPACING, Shelf
 
-END_SECONDS = 20
+END_SECONDS = 60
 """For threads that have nothing to wait for."""
 
 LSNS = st.integers(1, 8 * WINDOW_BYTES)
