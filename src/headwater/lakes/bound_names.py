@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 
 from headwater.base.whole_files import write_whole
 from headwater.catalog.relation import RelationSchema
-from headwater.errors import LakeNameError
+from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
 
@@ -61,6 +62,11 @@ class BoundNames:
         for key in self.by_key:
             keys.setdefault(key.partition(".")[0], []).append(key)
         return keys
+
+    @cached_property
+    def _name_of(self) -> dict[tuple[str, ...], str]:
+        """Names by how the format knows them."""
+        return {self._identifier(name): name for name in reversed(self.by_key.values())}
 
     @property
     def first_names(self) -> list[str]:
@@ -128,7 +134,7 @@ class BoundNames:
     def _replace(self, by_key: dict[str, str]) -> None:
         self._save(TABLES, by_key)
         self.by_key = by_key
-        for name in ("_key_of", "_keys_of"):
+        for name in ("_key_of", "_keys_of", "_name_of"):
             self.__dict__.pop(name, None)  # made of the older ones
 
     def _note_former(self, bindings: Mapping[str, int], left: Iterable[str]) -> None:
@@ -150,15 +156,39 @@ class BoundNames:
         Raises:
             LakeError: its name is another one's.
         """
+        key, free = self._given(schema)
+        self._save(TABLES, {**self.by_key, key: free})
+        self._take(key, free)
+        return key
+
+    def give_each(self, schemas: Iterable[RelationSchema]) -> None:
+        """Name tables of relations that have none, in one step; those that cannot have their names are left out."""
+        given = False
+        for schema in schemas:
+            if self.has_relation(schema.oid):
+                continue
+            with suppress(LakeError):
+                self._take(*self._given(schema))
+                given = True
+        if given:
+            self._save(TABLES, self.by_key)
+
+    def _given(self, schema: RelationSchema) -> tuple[str, str]:
+        """Choose a key and a name for a table of a relation.
+
+        Raises:
+            LakeError: its name is another one's.
+        """
         keys, name = self.keys(schema.oid), f"{schema.namespace}.{schema.name}"
         taken = self._key_of.keys() if self._numbers_taken else {self.by_key[key] for key in keys}
         free = next(name for name in chain([name], (f"{name}_{n}" for n in count(2))) if name not in taken)
         self._require_free(free, schema)
-        key = f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid)
-        self._save(TABLES, {**self.by_key, key: free})
-        self.by_key[key], self._key_of[free] = free, key
-        self._keys_of.setdefault(str(schema.oid), []).append(key)
-        return key
+        return f"{schema.oid}.{len(keys) + 1}" if keys else str(schema.oid), free
+
+    def _take(self, key: str, name: str) -> None:
+        self.by_key[key], self._key_of[name] = name, key
+        self._keys_of.setdefault(key.partition(".")[0], []).append(key)
+        self._name_of.setdefault(self._identifier(name), name)
 
     def _require_free(self, name: str, schema: RelationSchema) -> None:
         """See that no other table has a name, in the directory or where the format keeps tables."""
@@ -168,7 +198,7 @@ class BoundNames:
                 hint="land it to another place, or leave it out (--exclude)",
             )
         own = self._identifier(name)
-        other = next((known for known in self.by_key.values() if self._identifier(known) == own), None)
+        other = self._name_of.get(own)
         if other is not None:
             raise LakeNameError(
                 f'tables "{other}" and "{name}" would both be {".".join(own)} in the catalog',

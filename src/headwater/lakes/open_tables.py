@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from headwater.catalog.relation import RelationSchema
@@ -86,6 +86,10 @@ class OpenTables:
                 hint="the target has lost its state; begin with an older backup",
             )
         return name, table
+
+    def name_each(self, schemas: Iterable[RelationSchema]) -> None:
+        """Name the tables of relations at a time; one by one, names are written as often as there are tables."""
+        self._names.give_each(schemas)
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
         """Commit to the tables of a window, together as far as the format can.

@@ -496,6 +496,7 @@ class LandingPass:
             LakeError: one has others.
         """
         self.lake.registry.require_source(self._source)
+        self.lake.tables.name_each(table.source.last for table in rows.tables)
         return [table for table in rows.tables if self._waits(table.source, rows.lsn)]
 
     def lacking(self, rows: ExistingRows) -> list[ExistingTable]:
