@@ -43,6 +43,11 @@ class HeapPages:
         """The file's name in errors."""
         return str(self.heap.segments[0].path) if self.heap.segments else "a file that the copy lacks"
 
+    @property
+    def blocks(self) -> int:
+        """How many pages that are."""
+        return self.last - self.first
+
     def pieces(self) -> Iterator[VisibleTuples]:
         """Give the visible tuples, some pages at a time.
 

@@ -26,6 +26,7 @@ from headwater.base.locks import lock, open_lock
 from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
+from headwater.lakes.overlapped import overlapped
 
 
 @contextmanager
@@ -431,13 +432,12 @@ class LakeFormat(ABC):
         return None
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
-        """Commit to the tables of a window: one after the other, or together where the format can.
+        """Commit to the tables of a window: several at a time, or together where the format can.
 
         Raises:
-            LakeError: as :meth:`LakeTable.commit`.
+            LakeError: as :meth:`LakeTable.commit`; others may have been committed.
         """
-        for commit in commits:
-            commit.make()
+        overlapped(TableCommit.make, commits)
 
     def close(self) -> None:  # noqa: B027
         """Let go of what the format holds; most hold nothing."""

@@ -159,6 +159,8 @@ class ParquetTable(LakeTable):
             ) from None
 
     def _place(self, added: list[DataFile]) -> None:
+        if not added:
+            return
         for file in added:
             staged = next((path for path in _staged_paths(self._log, file.path) if path.exists()), None)
             if staged is not None:

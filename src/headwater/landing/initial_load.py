@@ -4,7 +4,7 @@
 
     WAL up to the LSN  ->  a history of the wanted tables' pages               (tasks, existing/heap_history.py)
     TOAST tables       ->  where each value's chunks lie                       (tasks, existing/heap_toast.py)
-    tables             ->  visible rows of some pages into a file each         (tasks)
+    tables             ->  visible rows of some pages into a file each         (tasks, each of many small tables)
                        ->  one commit a table, with the LSN                    (driver)
 
 What a table has landed, it says itself: one that has come to the LSN, with or without rows, is left out when a run that
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ from headwater.jobs.exchange import Exchange, Write
 from headwater.jobs.outcome import Progress
 from headwater.lakes.data_files import write_batches
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
+from headwater.lakes.overlapped import overlapped
 from headwater.landing.existing_rows import ExistingRows, ExistingTable
 from headwater.landing.tables.change_rows import ChangeTable, named
 from headwater.pg.lsn import Lsn
@@ -63,8 +64,11 @@ class TableLoad:
     form: ChangeTable
 
 
-Commit = Callable[[int, list[DataFile]], None]
-"""Commits the files of a table, by its number among those that are loaded."""
+Commit = Callable[[list[tuple[int, list[DataFile]]]], None]
+"""Commits the files of tables, by their numbers among those that are loaded."""
+
+MOST_TOGETHER, SMALL_BLOCKS = 64, 1024
+"""Parts of tables in a task, which have so many pages together; and tables that are committed at a time."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,11 @@ class InitialLoad:
     place: Path
 
     def run(self, engine: Engine, commit: Commit, progress: Progress | None) -> None:
-        """Load them, each committed as soon as its rows are there.
+        """Load them, each committed soon after its rows are there.
 
         Args:
             engine: runs the tasks; it may choose by the size of the tables.
-            commit: called with a table's number and its files; progress: with tasks done.
+            commit: called with tables and their files; progress: with tasks done.
 
         Raises:
             HeadwaterError: a file, a record or a value stands in the way.
@@ -141,35 +145,49 @@ class InitialLoad:
         commit: Commit,
         progress: Progress | None,
     ) -> None:
-        tasks = list(self._tasks(reader))
-        number_of = {file: number for number, file in enumerate(toasts)}
-        numbered = [
-            (load, pages, schema, -1 if toast is None else number_of[toast]) for load, pages, schema, toast in tasks
-        ]
-        waiting = Counter(load for load, *_ in tasks)
+        parts = list(self._parts(reader, {file: number for number, file in enumerate(toasts)}))
+        waiting = Counter(part.load for part in parts)
         written: list[list[DataFile]] = [[] for _ in self.loads]
         forms, values = [load.form for load in self.loads], list(toasts.values())
         lsn = self.rows.lsn if self.rows.commit_lsn is None else self.rows.commit_lsn
         write = partial(_write, forms, values, self.opened.session, lsn)
-        for number in range(len(self.loads)):
-            if not waiting[number]:
-                commit(number, [])
-        with exchange.run(
-            "existing rows", write, [_RowsTask(*numbered_task) for numbered_task in numbered], progress
-        ) as arriving:
+        ready = [number for number in range(len(self.loads)) if not waiting[number]]
+        with exchange.run("existing rows", write, list(_together(parts)), progress) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
-                number, file = arrived.summary
-                written[number] += [] if file is None else [file]
-                waiting[number] -= 1
-                if not waiting[number]:
-                    commit(number, written[number])
+                for number, file in arrived.summary:
+                    written[number] += [] if file is None else [file]
+                    waiting[number] -= 1
+                    ready += [] if waiting[number] else [number]
+                _commit_each(commit, [(number, written[number]) for number in ready])
+                ready = []
+        _commit_each(commit, [(number, []) for number in ready])
 
-    def _tasks(self, reader: HeapReader) -> Iterator[tuple[int, HeapPages, RelationSchema, Locator | None]]:
+    def _parts(self, reader: HeapReader, numbers: Mapping[Locator, int]) -> Iterator[_Part]:
         for number, load in enumerate(self.loads):
             for leaf in load.table.leaves:
+                toast = -1 if leaf.toast is None else numbers[leaf.toast]
                 for pages in reader.parts(leaf.locator):
-                    yield number, pages, leaf.schema, leaf.toast
+                    yield _Part(number, pages, leaf.schema, toast)
+
+
+def _commit_each(commit: Commit, tables: list[tuple[int, list[DataFile]]]) -> None:
+    for first in range(0, len(tables), MOST_TOGETHER):
+        commit(tables[first : first + MOST_TOGETHER])
+
+
+def _together(parts: Iterable[_Part]) -> Iterator[tuple[_Part, ...]]:
+    """Yield parts as tasks have them: a large one alone."""
+    group: list[_Part] = []
+    blocks = 0
+    for part in parts:
+        blocks += part.pages.blocks
+        if group and (blocks > SMALL_BLOCKS or len(group) == MOST_TOGETHER):
+            yield tuple(group)
+            group, blocks = [], part.pages.blocks
+        group.append(part)
+    if group:
+        yield tuple(group)
 
 
 def _require_reached(copy: DataDirectory, lsn: int) -> None:
@@ -195,7 +213,7 @@ def _require_reached(copy: DataDirectory, lsn: int) -> None:
 
 
 @dataclass(frozen=True)
-class _RowsTask:
+class _Part:
     """Some pages of a table; pickles.
 
     Attributes:
@@ -210,18 +228,22 @@ class _RowsTask:
 
 
 def _write(
-    forms: Sequence[ChangeTable], toasts: Sequence[ToastValues], session: SessionSettings, lsn: int, task: _RowsTask
-) -> Iterator[Write[tuple[int, DataFile | None]]]:
-    """Write rows, once a task: one file, or none where no row is visible."""
+    forms: Sequence[ChangeTable],
+    toasts: Sequence[ToastValues],
+    session: SessionSettings,
+    lsn: int,
+    parts: tuple[_Part, ...],
+) -> Iterator[Write[list[tuple[int, DataFile | None]]]]:
+    """Write rows, once a task: a file for each part, or none where no row is visible."""
 
-    def write(_: BinaryIO) -> tuple[int, DataFile | None]:
-        toast, form = toasts[task.toast] if task.toast >= 0 else None, forms[task.load]
-        rows = HeapRows(form, task.schema, toast, session, lsn)
+    def write_part(part: _Part) -> tuple[int, DataFile | None]:
+        toast, form = toasts[part.toast] if part.toast >= 0 else None, forms[part.load]
+        rows = HeapRows(form, part.schema, toast, session, lsn)
         with errors_of_table(*form.source):
-            batches = (batch for tuples in task.pages.pieces() for batch in rows.batches(tuples))
-            return task.load, _file(form, lsn, batches)
+            batches = (batch for tuples in part.pages.pieces() for batch in rows.batches(tuples))
+            return part.load, _file(form, lsn, batches)
 
-    yield write
+    yield lambda _: overlapped(write_part, parts)
 
 
 def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:

@@ -532,11 +532,14 @@ class LandingPass:
         landings = [self._landing(number, source) for number, source in enumerate(sources)]
         loads = [TableLoad(table, landing.changes) for table, landing in zip(waiting, landings, strict=True)]
 
-        def commit(number: int, files: list[DataFile]) -> None:
+        def loaded(number: int, files: list[DataFile]) -> Settled:
             landing = landings[number]
             has_marker = landing.source.replaces is not None and not self.mode.mirrors
             marker = [replace_marker(landing).file] if has_marker else []
-            self._commit([self.mode.loaded(landing, [*marker, *files], rows.lsn, self._merging)])
+            return self.mode.loaded(landing, [*marker, *files], rows.lsn, self._merging)
+
+        def commit(tables: list[tuple[int, list[DataFile]]]) -> None:
+            self._commit([loaded(number, files) for number, files in tables])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)

@@ -6,6 +6,7 @@ An error of a value, a type or a change says which table it is of (:attr:`headwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -15,12 +16,16 @@ from headwater.errors import errors_of_table
 from headwater.jobs.exchange import Arrived, Handed, Write
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import file_name
+from headwater.lakes.overlapped import overlapped
 from headwater.landing.mirrors.landed_files import MergeTask, Written, notes
 from headwater.landing.mirrors.merge_task import Merged
 from headwater.landing.replaced_tables import Bringing
 from headwater.landing.tables.change_rows import STAGED, ChangeTable
 from headwater.pipeline.slices.decode_job import LocatedSlice, SliceDecoder
 from headwater.reorder.plan import Slice
+
+SMALL_BYTES = 1 << 20
+"""Of rows of a table, on average of those of a slice: their files are written several at a time."""
 
 
 def write_changes(
@@ -31,12 +36,10 @@ def write_changes(
     def write(_: BinaryIO) -> list[Written]:
         located = decoder.located(task.load())
         rows_of = [(number, _rows(form, located)) for number, form in enumerate(forms)]
-        return [
-            _file(number, forms[number], part)
-            for number, rows in rows_of
-            if rows is not None
-            for part in forms[number].parts(rows)
-        ]
+        parts = [(number, part) for number, rows in rows_of if rows is not None for part in forms[number].parts(rows)]
+        are_small = sum(part.nbytes for _, part in parts) < SMALL_BYTES * len(parts)
+        file = partial(_file, forms)
+        return overlapped(file, parts) if are_small else list(map(file, parts))
 
     yield write
 
@@ -61,7 +64,9 @@ def run_merge(task: MergeTask) -> Iterator[Write[Merged]]:
     yield lambda _: task.run()
 
 
-def _file(number: int, form: ChangeTable, rows: pa.Table) -> Written:
-    """Write rows into a file of a name that no other attempt has."""
+def _file(forms: Sequence[ChangeTable], part: tuple[int, pa.Table]) -> Written:
+    """Write rows of a table, by its number, into a file of a name that no other attempt has."""
+    number, rows = part
+    form = forms[number]
     last = pc.max(rows[STAGED["_commit_lsn"] if form.is_staged else "_commit_lsn"]).as_py()
     return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)
