@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,9 @@ from apply.target_pairs import OURS, SOURCE, STOCK, Pair, pair_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.subscriptions import State, SubscribedTable
 from headwater.apply.progress.table_states import NEVER, OnlyTable, TableStates
+from headwater.apply.table_sync.moving_ahead import FEWEST_BYTES
 from headwater.apply.worker import ApplyWorker
+from headwater.pg.lsn import Lsn
 from serving.service import wait_until
 
 WAIT_SECONDS = 200
@@ -67,7 +70,7 @@ def begun(pair: Pair, streaming: str) -> dict[str, ApplyRequest]:
     for request in requests.values():
         ApplyWorker(request, lambda _: None).run()
     pair.run(SOURCE, "ALTER PUBLICATION p ADD TABLE s.waiting, s.whole", *WORK)
-    more = {"streaming": streaming, "copies_data": True, "end": pair.end(), "max_sync_workers": 0}
+    more: dict[str, Any] = {"streaming": streaming, "copies_data": True, "end": pair.end(), "max_sync_workers": 0}
     return {place: replace(request, batches=place == OURS, **more) for place, request in requests.items()}
 
 
@@ -109,6 +112,28 @@ def test_the_same_rows_and_progress(pair: Pair, streaming: str) -> None:
     for request in requests.values():
         ApplyWorker(replace(request, max_sync_workers=2, end=pair.end()), lambda _: None).run()
     assert pair.rows(OURS) == pair.rows(STOCK) == pair.rows(SOURCE)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_an_old_slot_is_moved_to_where_all_tables_are_copied(pair: Pair, moves: bool) -> None:
+    for database in (SOURCE, OURS):
+        pair.run(database, "DROP SCHEMA IF EXISTS s CASCADE", "CREATE SCHEMA s", *TABLES)
+    pair.run(SOURCE, "DROP PUBLICATION IF EXISTS p", "CREATE PUBLICATION p FOR TABLE s.ready")
+    _, slot = pair.slots()
+    if not moves:
+        ApplyWorker(pair.request(slot, "p"), lambda _: None).run()
+    pair.run(SOURCE, "INSERT INTO s.ready VALUES (1, 'old')", "ALTER PUBLICATION p ADD TABLE s.waiting")
+    pair.run(SOURCE, f"SELECT pg_logical_emit_message(false, 'test', repeat('x', {FEWEST_BYTES}))", mixed(1))
+    before = pair.end()
+    lines: list[str] = []
+    ApplyWorker(replace(pair.request(slot, "p"), copies_data=True), lambda _: None, lines.append).run()
+    moved = [line for line in lines if line.startswith(f'moved replication slot "{slot}" to ')]
+    assert len(moved) == moves
+    assert all(int(Lsn.parse(line.split(" to ")[1].split(",")[0])) >= before for line in moved)
+    pair.run(SOURCE, "UPDATE s.waiting SET v = 'later'; DELETE FROM s.ready WHERE id = 1")
+    ApplyWorker(replace(pair.request(slot, "p"), copies_data=True), lambda _: None).run()
+    for table in ("s.ready", "s.waiting"):
+        assert pair.rows(OURS)[table] == pair.rows(SOURCE)[table]
 
 
 def test_a_place_that_is_chosen_counts_before_it_is_written() -> None:
