@@ -229,7 +229,7 @@ class SyncWorker:
 
     def _copy_whole(self, connection: TargetConnection, source: Publisher, table: SubscribedTable) -> int:
         """Copy the table in one transaction; return the LSN of its snapshot."""
-        lsn = make_sync_slot(source, self._name)
+        lsn = make_sync_slot(source, self._name, fails_over=bool(self._request.fails_over))
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
         with transaction(connection):
@@ -267,7 +267,7 @@ class SyncWorker:
             return None
         try:
             request = replace(request, copy_connections=lease.count)
-            lsn, snapshot = export_sync_slot(source, self._name)
+            lsn, snapshot = export_sync_slot(source, self._name, fails_over=bool(request.fails_over))
             binary = self._is_binary(source)
             whose = (request, self._subscription, self._oid, table, self._name, self._role)
             copy = RangeCopy(*whose, source, snapshot, binary, self._wait)
@@ -283,7 +283,7 @@ class SyncWorker:
             return None
         if source.count_blocks(table.sent.oid) <= self._request.range_blocks:
             return None
-        lsn = make_sync_slot(source, self._name)
+        lsn = make_sync_slot(source, self._name, fails_over=bool(self._request.fails_over))
         with transaction(connection):
             hold_row(connection, self._subscription, self._oid)
             note_range(connection, self._subscription, self._oid, file_of(connection, self._oid))
