@@ -7,11 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from apply.scripts.script_runner import Script, Servers, new_script, place, server_of
+from headwater.apply.incoming.messages import Insert, SentTuple
+from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.installation import install
 from headwater.apply.progress.origin_progress import come_to, read_progress, take_progress
+from headwater.apply.progress.origins import ensure_origin, use_origin
+from headwater.apply.progress.positions import FlushPositions
+from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.target.connection import TargetConnection
-from headwater.apply.target.session import open_target
+from headwater.apply.target.relation_map import RelationMap
+from headwater.apply.target.session import TargetFacts, open_target
 from headwater.errors import TargetError
+from headwater.remote_slots.announced_relations import SentColumn, SentRelation
 from serving.service import wait_until
 
 NAME = "headwater_sub"
@@ -119,3 +126,28 @@ def test_an_origin_that_was_moved_by_hand_is_set_back(script: Script) -> None:
     assert script.rows("SELECT a FROM t ORDER BY 1") == ["1", "2"]
     status = "SELECT remote_lsn < '7F/0' FROM pg_replication_origin_status"
     assert script.rows(f"{status} WHERE external_id = 'headwater_{script.name('sub')}'") == ["t"]
+
+
+def test_an_empty_transaction_confirms_nothing_that_is_on_its_way(connection: TargetConnection) -> None:
+    facts = TargetFacts(connection.version, "postgres", "postgres", "UTF8", True)
+    relations, positions = RelationMap(connection, facts), FlushPositions(50)
+    relations.announce(SentRelation(1, "public", "t", "d", (SentColumn("a", 23, -1, True),)))
+    take_progress(connection, NAME)
+    origin = ensure_origin(connection, NAME)
+    use_origin(connection, origin)
+    applier = SerialApplier(connection, relations, origin, positions)
+    applier.begin(RemoteTransaction(7, 90))
+    applier.change(Insert(0, 1, SentTuple(b"t", (b"1",))))
+    applier.commit(100, 0)
+    applier.begin(RemoteTransaction(8, 190))
+    applier.commit(200, 0)
+    assert positions.durable == 50
+    applier.flush()
+    assert (positions.durable, positions.applied, positions.waits) == (50, 200, True)
+
+    def is_durable() -> bool:
+        applier.look_for_flushed()
+        return not positions.waits
+
+    wait_until(is_durable)
+    assert positions.durable == 200

@@ -156,6 +156,12 @@ class ApplyFlags:
     two_phase: bool = from_flag(
         "--two-phase", is_flag=True, help="Apply prepared transactions at PREPARE; the slot has to be made so, too."
     )
+    fails_over: bool | None = from_flag(
+        "--failover/--no-failover",
+        is_flag=True,
+        default=None,
+        help="Let standbys of the publisher, from 17 on, synchronize the slot; default: not, or as it is.",
+    )
     origin: str = from_flag(
         "--origin",
         type=click.Choice(("any", "none")),
@@ -391,6 +397,7 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         refusals=flags.refusals.options(),
         batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
+        fails_over=flags.fails_over,
         copies_data=flags.copies_data,
         max_sync_workers=flags.max_sync_workers,
         copy_connections=flags.copy_connections,
@@ -429,6 +436,8 @@ def _wal_slot(flags: ApplyFlags, slot: SlotAddress) -> WalSlot | None:
         return None
     if flags.source is not None:
         raise UsageError("--from and --wal are two sources", hint="give one of them")
+    if flags.fails_over is not None:
+        raise UsageError("--failover is of a server's slot", hint="leave it out with --wal")
     if flags.log.catalog is None or flags.slots is None:
         raise UsageError("--wal needs --catalog and --slots")
     from headwater.apply.incoming.requests import WalSlot

@@ -14,12 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.apply.batches._folding import relations_of
+from headwater.errors import DecodingError
 from headwater.remote_slots.framed_messages import COMMIT, HEADER_BYTES, Cells, Found, find_messages, take_changes
 from headwater.rows.items import DELETE
 
-_PLAIN = np.frombuffer(b"BCIUDYOM", np.uint8)
+PLAIN = np.frombuffer(b"BCIUDYOM", np.uint8)
+"""Messages of which transactions are made that may be folded."""
 _FOLDED = np.frombuffer(b"IUD", np.uint8)
 _XID_BYTES = 4
+_FINISH_AT = 2
+"""Where a message of a commit has the LSN of its record's begin."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,12 @@ class Messages:
             self.data, self.kind[chosen], self.start[chosen], self.end[chosen], self.lsn[chosen], self.oid[chosen]
         )
 
+    def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Messages:
+        """Return some of the messages, by a mask or their numbers, over the same data."""
+        return Messages(
+            self.data, self.kind[which], self.start[which], self.end[which], self.lsn[which], self.oid[which]
+        )
+
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
         """Give each message with the LSN that it was sent with."""
         for start, end, lsn in zip(self.start.tolist(), self.end.tolist(), self.lsn.tolist(), strict=True):
@@ -75,7 +85,7 @@ class Messages:
 
     @property
     def framed(self) -> NDArray[np.uint8]:
-        """uint8[] the messages as they came, one after the other."""
+        """uint8[] the messages as they came, one after the other; none of them is left out."""
         return self.data[int(self.start[0]) - HEADER_BYTES : int(self.end[-1])]
 
     @property
@@ -90,7 +100,7 @@ class Messages:
             foldable: int64[] OIDs of the relations whose changes can be folded, in ascending order.
         """
         is_change = self.oid != 0
-        odd: NDArray[np.bool_] = ~np.isin(self.kind, _PLAIN) | (is_change & ~np.isin(self.oid, foldable))
+        odd: NDArray[np.bool_] = ~np.isin(self.kind, PLAIN) | (is_change & ~np.isin(self.oid, foldable))
         return odd
 
     def runs(self, odd: NDArray[np.bool_], most: int) -> Iterator[tuple[Messages, bool]]:
@@ -145,7 +155,7 @@ def runs_in_block(messages: Messages, fewest: int, most: int) -> Iterator[tuple[
         the transaction's or subtransaction's own ID; the messages; the same without that ID, as they stand outside of
         blocks, if they may be folded.
     """
-    xids = _xids(messages)
+    xids = numbers_in(messages)
     at = 0
     for run, is_plain in _runs(messages, xids, np.isin(messages.kind, _FOLDED), most):
         plain = _without_xids(run) if is_plain and len(run.kind) >= fewest else None
@@ -153,10 +163,16 @@ def runs_in_block(messages: Messages, fewest: int, most: int) -> Iterator[tuple[
         at += len(run.kind)
 
 
-def _xids(messages: Messages) -> NDArray[np.int64]:
-    """Return int64[k] the ID of the transaction that stands behind each message's first byte; 0 for none."""
-    has_room = messages.end - messages.start >= 1 + _XID_BYTES
-    places = np.where(has_room, messages.start, 0)[:, None] + np.arange(1, 1 + _XID_BYTES)
+def numbers_in(messages: Messages, at: int = 1) -> NDArray[np.int64]:
+    """Return int64[k] the number of four bytes that each message has at a place; 0 for none.
+
+    Args:
+        messages: of streamed blocks begin with the transaction's ID, behind which the relation's OID stands; others
+            with that OID.
+        at: the place; behind the first byte if not given.
+    """
+    has_room = messages.end - messages.start >= at + _XID_BYTES
+    places = np.where(has_room, messages.start, 0)[:, None] + np.arange(at, at + _XID_BYTES)
     numbers = messages.data[places].astype(np.int64) @ (1 << np.arange(24, -1, -8, dtype=np.int64))
     return np.where(has_room, numbers, 0)
 
@@ -205,6 +221,28 @@ def table_changes(messages: Messages, columns: Mapping[int, int]) -> tuple[dict[
         chosen = changes.version == version
         tables[int(oids[version])] = TableChanges(changes.kind[chosen], first[chosen])
     return tables, changes.cells
+
+
+def is_row_change(messages: Messages) -> NDArray[np.bool_]:
+    """Tell of each message whether it is an insert, an update or a delete."""
+    return np.isin(messages.kind, _FOLDED)
+
+
+def finish_lsns(messages: Messages) -> NDArray[np.int64]:
+    """Return int64[] where the commit record of each transaction begins.
+
+    Args:
+        messages: of whole transactions.
+
+    Raises:
+        DecodingError: a message of a commit is too short.
+    """
+    is_commit = messages.kind == COMMIT
+    starts = messages.start[is_commit]
+    if (messages.end[is_commit] - starts < _FINISH_AT + 8).any():
+        raise DecodingError("a COMMIT message is too short")
+    places = starts[:, None] + np.arange(_FINISH_AT, _FINISH_AT + 8)
+    return np.ascontiguousarray(messages.data[places]).view(">u8").ravel().astype(np.int64)
 
 
 def last_commit(messages: Messages) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ from headwater.apply.batches.batch import Messages, last_commit, whole_part
 from headwater.apply.batches.batch_sender import BatchSender
 from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.batches.folded_batch import FoldedBatch, fold_batch
+from headwater.apply.batches.left_out import are_empty, without_left_out
 from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.progress.positions import FlushPositions
 from headwater.apply.progress.table_states import AppliedTables
@@ -31,7 +32,7 @@ from headwater.apply.target.relation_map import RelationMap
 from headwater.errors import DecodingError
 from headwater.plugins.pgoutput.definitions import PREFIX
 from headwater.remote_slots.announced_relations import SentRelation
-from headwater.remote_slots.framed_messages import HEADER_BYTES, RELATION, TYPE
+from headwater.remote_slots.framed_messages import COMMIT, HEADER_BYTES, RELATION, TYPE
 
 LOGICAL_MESSAGE, _PREFIX_AT = ord("M"), 10
 """The kind of a logical message, and where its prefix is."""
@@ -73,6 +74,10 @@ class OneByOne(Protocol):
     def comes_apart(self) -> bool:
         """Whether transactions have to come one by one."""
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether changes may be left out that are not applied."""
+
     def apply_all(self, messages: Messages) -> None:
         """Apply messages."""
 
@@ -110,7 +115,7 @@ class BatchApplier:
     ) -> None:
         self._relations, self._positions, self._serial = relations, positions, serial
         self._applied, self._tables, self._sender, self._batches = applied, tables, sender, batches
-        self._rest = b""
+        self._rest, self._rest_bytes = list[bytes](), 0
         self._counts = counts or BatchCounts()
 
     def apply(self, data: bytes) -> None:
@@ -125,7 +130,13 @@ class BatchApplier:
             self._one_by_one(Messages.parse(data))
             return
         self._tables.next_piece()
-        messages = Messages.parse(self._rest + data if self._rest else data)
+        messages = Messages.parse(data)
+        if self._rest:
+            if self._only_goes_on(messages):
+                self._rest.append(data)
+                self._rest_bytes += len(data)
+                return
+            messages = Messages.parse(b"".join([*self._rest, data]))
         taken = 0
         if self._serial.is_inside:
             taken = self._go_on(messages)
@@ -135,7 +146,13 @@ class BatchApplier:
             self._apply_whole(part.part(0, whole))
             taken += whole
         taken += self._ahead(messages.part(taken, len(messages.kind)))
-        self._rest = messages.data[self._bytes_before(messages, taken) :].tobytes()
+        rest = messages.data[self._bytes_before(messages, taken) :].tobytes()
+        self._rest, self._rest_bytes = [rest] if rest else [], len(rest)
+
+    def _only_goes_on(self, messages: Messages) -> bool:
+        """Tell whether the beginning of a transaction goes on, and is still no reason to look at it."""
+        ends = bool((messages.kind == COMMIT).any())
+        return not ends and _are_of_transactions(messages) and self._rest_bytes + len(messages.data) < MOST_BYTES
 
     def flush(self) -> None:
         """Wait until all that was sent is applied; as of the serial applier."""
@@ -163,8 +180,7 @@ class BatchApplier:
 
     def _ahead(self, messages: Messages) -> int:
         """Apply what is not a whole transaction as it comes, if it is of another kind, or large."""
-        is_odd = bool((~np.isin(messages.kind, _OF_TRANSACTIONS)).any())
-        if not is_odd and int((messages.end - messages.start).sum()) < MOST_BYTES:
+        if _are_of_transactions(messages) and int((messages.end - messages.start).sum()) < MOST_BYTES:
             return 0
         self._one_by_one(messages)
         return len(messages.kind)
@@ -175,12 +191,16 @@ class BatchApplier:
             self._pass_over_known(messages)
             if not self._tables.are_known:
                 self._finish()
+            if self._serial.leaves_out:
+                messages = without_left_out(messages, self._relations, self._applied)
             mapped = self._relations.times_mapped
             count = 0
             for run, is_foldable in messages.runs(messages.is_odd(self._tables.foldable), self._most_changes()):
                 count += len(run.kind)
                 if self._is_batch(run, is_foldable=is_foldable):
                     self._batch(run)
+                elif self._serial.leaves_out and are_empty(run):
+                    self._pass_over(run)
                 else:
                     self._one_by_one(run)
                 if self._relations.times_mapped != mapped:
@@ -206,6 +226,14 @@ class BatchApplier:
                     messages.kind[number] = TYPE
                 else:
                     changed.add(sent.oid)
+
+    def _pass_over(self, messages: Messages) -> None:
+        """Note transactions without changes."""
+        start, end, _ = last_commit(messages)
+        self._applied.begins(start)
+        self._finish()
+        self._serial.flush()
+        self._positions.passed(end)
 
     def _one_by_one(self, messages: Messages) -> None:
         self._finish()
@@ -252,6 +280,11 @@ class BatchApplier:
         self._positions.committed(sent.committed.end_lsn, sent.committed.local_end)
         self._positions.flushed(sent.committed.flushed)
         return True
+
+
+def _are_of_transactions(messages: Messages) -> bool:
+    """Tell whether all messages are such as ordinary transactions are made of."""
+    return bool(np.isin(messages.kind, _OF_TRANSACTIONS).all())
 
 
 def _mark_definitions(messages: Messages) -> None:

@@ -100,6 +100,7 @@ class ApplyRequest:
         run_as_owner: changes are applied as the session's role, rather than as the owner of each table; None for what a
             subscription of the target's major does.
         batches: transactions are applied several at a time, where that comes to the same.
+        fails_over: the slots are synchronized to the source's standbys, or are not; None for as the slot is.
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
@@ -127,6 +128,7 @@ class ApplyRequest:
     refusals: RefusalOptions = field(default_factory=RefusalOptions)
     run_as_owner: bool | None = None
     batches: bool = True
+    fails_over: bool | None = None
     copies_data: bool = True
     max_sync_workers: int = 2
     copy_connections: int = 2

@@ -27,7 +27,7 @@ from headwater.apply.parallel.checked_tables import CheckedTables
 from headwater.apply.parallel.turns import Turns
 from headwater.apply.parallel.unit_session import Ending, in_order
 from headwater.apply.parallel.unit_sessions import UnitSessions
-from headwater.apply.parallel.units import Dependencies, Unit, apart, chosen, joined, tokens_of
+from headwater.apply.parallel.units import Dependencies, Unit, apart, joined, tokens_of
 from headwater.apply.progress.applied_ahead import forget_applied, note_applied
 from headwater.apply.progress.origin_progress import come_to
 from headwater.apply.progress.origins import move
@@ -85,6 +85,10 @@ class ParallelApplier(BatchApplier):
         self._land()
         super()._one_by_one(messages)
 
+    def _pass_over(self, messages: Messages) -> None:
+        self._land()
+        super()._pass_over(messages)
+
     def _batch(self, messages: Messages) -> None:
         if self._turns.is_given_up:
             self._land()
@@ -105,7 +109,7 @@ class ParallelApplier(BatchApplier):
             self._launch(self._dependencies.unit(messages, tokens, tables))
             return
         for group in apart(messages, tokens, self._unit_changes(messages.changes)):
-            part = chosen(messages, group)
+            part = messages.chosen(group)
             self._launch(self._dependencies.unit(part, tokens[group], {oid: tables[oid] for oid in part.relations}))
 
     def _launch(self, unit: Unit) -> None:

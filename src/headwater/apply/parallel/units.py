@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.apply.batches.batch import Messages, last_commit
+from headwater.apply.batches.batch import Messages, finish_lsns, last_commit
 from headwater.apply.batches.bulk_table import BulkTable
 from headwater.apply.batches.folded_batch import Tables
 from headwater.apply.parallel import _dependencies as _d
@@ -25,9 +25,6 @@ from headwater.remote_slots.framed_messages import COMMIT
 
 Int64s = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-_FINISH_AT = 2
-"""Where a commit message has the LSN at which its record begins, 8 bytes long."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,9 @@ class Unit:
         """Part its changes into free ones, and those that are bound to one of the units that are awaited."""
         is_change = self.messages.oid != 0
         if not awaited:
-            return chosen(self.messages, is_change), self.messages.part(0, 0)
+            return self.messages.chosen(is_change), self.messages.part(0, 0)
         is_bound = np.isin(self.last, sorted(awaited))
-        return chosen(self.messages, is_change & ~is_bound), chosen(self.messages, is_bound)
+        return self.messages.chosen(is_change & ~is_bound), self.messages.chosen(is_bound)
 
     @property
     def end(self) -> tuple[int, int]:
@@ -63,11 +60,7 @@ class Unit:
     @property
     def finish_lsns(self) -> list[int]:
         """Where the commit records of its transactions begin."""
-        messages = self.messages
-        starts = messages.start[messages.kind == COMMIT] + _FINISH_AT
-        places = starts[:, None] + np.arange(8)
-        numbers = np.ascontiguousarray(messages.data[places]).view(">u8")
-        return [int(number) for number in numbers.ravel().tolist()]
+        return [int(number) for number in finish_lsns(self.messages).tolist()]
 
 
 class Dependencies:
@@ -147,17 +140,11 @@ def apart(messages: Messages, tokens: Int64s, most: int) -> Iterator[Flags]:
         yield of_messages == number
 
 
-def chosen(messages: Messages, which: Flags | Int64s) -> Messages:
-    """Return some of the messages, over the same data."""
-    own = messages
-    return Messages(own.data, own.kind[which], own.start[which], own.end[which], own.lsn[which], own.oid[which])
-
-
 def joined(parts: list[Messages]) -> Messages:
     """Join messages that lie in the same data, in the order in which they lie there."""
     arrays = [(part.kind, part.start, part.end, part.lsn, part.oid) for part in parts]
     kind, start, end, lsn, oid = (np.concatenate(column) for column in zip(*arrays, strict=True))
-    return chosen(Messages(parts[0].data, kind, start, end, lsn, oid), np.argsort(start, kind="stable"))
+    return Messages(parts[0].data, kind, start, end, lsn, oid).chosen(np.argsort(start, kind="stable"))
 
 
 def _slots(count: int) -> int:

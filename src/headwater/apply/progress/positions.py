@@ -57,10 +57,14 @@ class FlushPositions:
         self._since = self._since if self._pending else time.monotonic()
         self._pending.append((remote_end, local_end))
 
-    def passed(self, remote_end: int) -> None:
-        """Note that the source has come to an LSN with nothing to apply since the last that was."""
+    def passed(self, remote_end: int, *, is_settled: bool = True) -> None:
+        """Note that the source has come to an LSN with nothing to apply since the last that was.
+
+        Args:
+            remote_end: the LSN; is_settled: all that was sent to the target before has been answered.
+        """
         self._applied = max(self._applied, remote_end)
-        if not self._pending:
+        if is_settled and not self._pending:
             self.durable = max(self.durable, self._applied)
 
     def flushed(self, local: int) -> None:

@@ -22,6 +22,9 @@ from typing import Protocol
 from headwater.apply.progress.subscriptions import State, SubscribedTable
 from headwater.errors import ConnectionLostError
 
+NEVER = (1 << 63) - 1
+"""An LSN behind all."""
+
 
 class AppliedTables(Protocol):
     """A rule which changes are applied."""
@@ -34,6 +37,12 @@ class AppliedTables(Protocol):
 
     def is_ready(self, oid: int) -> bool:
         """Tell whether a table's changes are applied whatever transaction they are of."""
+
+    def applied_from(self, oid: int) -> int:
+        """Return the LSN from which on a transaction's commit record has to begin for a table's changes to be applied.
+
+        That holds for transactions that have begun; of one behind them it may be another.
+        """
 
 
 class AllTables:
@@ -49,6 +58,10 @@ class AllTables:
     def is_ready(self, oid: int) -> bool:  # noqa: ARG002
         """Say yes."""
         return True
+
+    def applied_from(self, oid: int) -> int:  # noqa: ARG002
+        """Return 0."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,10 @@ class OnlyTable:
     def is_ready(self, oid: int) -> bool:
         """Say yes for the table."""
         return oid == self.oid
+
+    def applied_from(self, oid: int) -> int:
+        """Return 0 for the table."""
+        return 0 if oid == self.oid else NEVER
 
 
 class TableStates:
@@ -165,6 +182,19 @@ class TableStates:
         """Tell whether a table's copy is over, and all its changes are the main worker's."""
         table = self._tables.get(oid)
         return table is not None and table.state == State.READY
+
+    def applied_from(self, oid: int) -> int:
+        """Return from where on the main worker applies a table's changes: a place that is chosen counts already.
+
+        What is before it is the table's own worker's, also if writing the place fails: the next one lies behind it.
+        """
+        with self._changed:
+            if oid in self._chosen:
+                return self._chosen[oid]
+            table = self._tables.get(oid)
+            if table is None or table.state not in (State.SYNCDONE, State.READY):
+                return NEVER
+            return 0 if table.state == State.READY else table.lsn
 
     def choose(self, oid: int, lsn: int) -> bool:
         """Choose an LSN at which a table's copy ends, if it is beyond all that the main worker has begun.

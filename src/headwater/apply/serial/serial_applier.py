@@ -189,7 +189,8 @@ class SerialApplier(CheckedApplier):
             self._clear_skip(self._required().finish_lsn)
             self._end(end_lsn, time, COMMIT, kind)
         else:
-            self._positions.passed(end_lsn)
+            # What was sent before may be refused still: the source must not forget it.
+            self._positions.passed(end_lsn, is_settled=not self._connection.pending)
         self._remote = None
 
     def _clear_skip(self, finish_lsn: int | None) -> None:

@@ -119,6 +119,25 @@ class TargetTransaction(ABC):
         """Whether transactions have to come one by one, as one of them may be skipped."""
         return self._skipping.is_set or self._aside.comes_apart
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether changes that are not applied may be left out: there may be any, and nothing looks at numbers."""
+        if self.comes_apart or not self._aside.is_idle:
+            return False
+        relations = self._relations
+        return any(not self._tables.is_ready(relations.mapped(oid, str).oid) for oid in relations.known)
+
+    def passes_over(self, oid: int) -> bool:
+        """Tell whether changes of a relation are passed over in the transaction that has begun; false if it is open.
+
+        Raises:
+            ConnectionLostError: it was told to end.
+        """
+        remote = self._remote
+        if remote is None or remote.finish_lsn is None or oid in self._used or not self._relations.is_mapped(oid):
+            return False
+        return not self._tables.applies(self._relations.mapped(oid, str).oid, remote.finish_lsn)
+
     def is_set_aside(self, mapped: MappedRelation) -> bool:
         """Tell whether a table's changes are kept for later, as it is paused."""
         return self._aside.is_paused((mapped.namespace, mapped.name))

@@ -31,7 +31,7 @@ from headwater.apply.incoming.messages import (
     read_message,
 )
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.streamed.folded_run import apply_folded
+from headwater.apply.streamed.folded_run import RunApplier
 from headwater.apply.streamed.parallel_sessions import ParallelSessions
 from headwater.apply.streamed.streamed_transaction import StreamedTransaction
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
@@ -90,6 +90,11 @@ class StreamedApplier:
     def comes_apart(self) -> bool:
         """Whether transactions have to come one by one; as of the serial applier."""
         return self._serial.comes_apart
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether changes may be left out that are not applied; as of the serial applier."""
+        return self._serial.leaves_out
 
     @property
     def has_open(self) -> bool:
@@ -163,10 +168,13 @@ class StreamedApplier:
 
     def _large(self, bulk: BulkTables, messages: Messages) -> None:
         """Apply changes of a transaction that is in no block, in runs that are folded."""
+        applier = RunApplier(self._serial, bulk, self._one_by_one)
         for run, may_fold in runs_of_changes(messages, FEW_CHANGES, MOST_CHANGES):
-            if not may_fold or not apply_folded(self._serial, bulk, run):
-                for data, lsn in run:
-                    self._serial.apply(data, lsn)
+            applier.apply(run, run if may_fold else None)
+
+    def _one_by_one(self, messages: Messages) -> None:
+        for data, lsn in messages:
+            self._serial.apply(data, lsn)
 
     def _start(self, message: StreamStart) -> None:
         self._outside_of_block("duplicate STREAM START message")

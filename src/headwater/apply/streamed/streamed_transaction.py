@@ -17,10 +17,13 @@ from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.incoming.messages import Relation, StreamCommit, StreamPrepare, read_message
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.serial.serial_applier import SerialApplier
-from headwater.apply.streamed.folded_run import apply_folded
+from headwater.apply.streamed.folded_run import RunApplier
 from headwater.apply.streamed.spool import Spool
 from headwater.apply.streamed.transaction_ahead import TransactionAhead
 from headwater.errors import ServerError
+
+_OID_AT = 5
+"""Where a change in a block has its relation's OID: behind the ID of its transaction."""
 
 
 class StreamedTransaction:
@@ -163,10 +166,10 @@ class StreamedTransaction:
 
     def _replay(self, finish_lsn: int, time: int | None) -> None:
         self._serial.begin(RemoteTransaction(self.xid, finish_lsn, time))
+        applier = RunApplier(self._serial, self._bulk, self._one_by_one, _OID_AT)
         for piece in self._spool.pieces():
             for _, run, plain in runs_in_block(Messages.parse(piece), FEW_CHANGES, MOST_CHANGES):
-                if plain is None or self._bulk is None or not apply_folded(self._serial, self._bulk, plain):
-                    self._one_by_one(run)
+                applier.apply(run, plain)
 
     def _one_by_one(self, messages: Messages) -> None:
         for data, lsn in messages:

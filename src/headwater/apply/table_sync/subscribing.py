@@ -43,6 +43,7 @@ from headwater.apply.table_sync.publisher_tables import list_tables
 from headwater.apply.table_sync.sync_slots import (
     drop_slot,
     has_slot,
+    let_fail_over,
     look_at_present,
     look_behind,
     make_slot,
@@ -94,12 +95,15 @@ def subscribe(connection: TargetConnection, request: ApplyRequest, say: Say, *, 
             if refreshes:
                 refresh(connection, source, subscription, request, say)
         if not subscription.has_slot:
-            _make_slot(connection, source, subscription, say)
+            _make_slot(connection, source, subscription, request, say)
         elif not has_slot(source, subscription.slot):
             text = f'replication slot "{subscription.slot}" does not exist'
             raise ServerError(
                 text, sqlstate="42704", hint="what came since it was there last is not to be had any more"
             )
+        fails_over = request.fails_over
+        if fails_over is not None and let_fail_over(source, subscription.slot, fails_over=fails_over):
+            say(f'set failover of replication slot "{subscription.slot}" to {"true" if fails_over else "false"}')
         return replace(subscription, has_slot=True)
 
 
@@ -263,13 +267,15 @@ def _make_slot(
     connection: TargetConnection,
     source: Publisher,
     subscription: Subscription,
+    request: ApplyRequest,
     say: Say,
 ) -> None:
     """Make the slot, unless an attempt that was killed has made it."""
     try:
         if not has_slot(source, subscription.slot):
             look_behind(source, 0)
-            make_slot(source, subscription.slot, two_phase=subscription.two_phase == "e")
+            two_phase, fails_over = subscription.two_phase == "e", bool(request.fails_over)
+            make_slot(source, subscription.slot, two_phase=two_phase, fails_over=fails_over)
             say(f'created replication slot "{subscription.slot}" on publisher')
     except ServerError as error:
         if error.sqlstate == DUPLICATE:

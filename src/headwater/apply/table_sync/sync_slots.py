@@ -5,7 +5,8 @@ PostgreSQL: tablesync.c (LogicalRepSyncTableStart, ReplicationSlotDropAtPubNode)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from headwater.apply.incoming.feeds import Feed
@@ -16,12 +17,14 @@ from headwater.apply.table_sync.wal_publisher import Publisher, WalPublisher
 from headwater.errors import ServerError
 from headwater.jobs.local_engine import LocalEngine
 from headwater.pg.lsn import Lsn
-from headwater.receiver.replication_connection import ReplicationConnection, quoted
+from headwater.receiver.replication_connection import ReplicationConnection, Row, quoted
 from headwater.remote_slots.slot_connection import conninfo_of, literal
 
 _SLOTS = "SELECT slot_name FROM pg_catalog.pg_replication_slots"
 _IS_THERE = "SELECT slot_name FROM pg_catalog.pg_replication_slots WHERE slot_name = {}"
-_MISSING = "42704"
+_FAILS_OVER = "SELECT failover FROM pg_catalog.pg_replication_slots WHERE slot_name = {}"
+_SNAPSHOTS = {"nothing": "NOEXPORT_SNAPSHOT", "use": "USE_SNAPSHOT", "export": "EXPORT_SNAPSHOT"}
+_MISSING, _UNKNOWN = "42704", ("XX000", "42601")
 
 
 def open_source(request: ApplyRequest) -> Publisher:
@@ -131,8 +134,12 @@ def copy_slot(source: Publisher, name: str, new: str) -> None:
     source.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(name)}, {literal(new)})")
 
 
-def make_slot(source: Publisher, name: str, *, two_phase: bool) -> None:
+def make_slot(source: Publisher, name: str, *, two_phase: bool, fails_over: bool = False) -> None:
     """Make a slot of pgoutput.
+
+    Args:
+        source: the publisher; name: the slot's; two_phase: transactions come at PREPARE.
+        fails_over: it is synchronized to standbys.
 
     Raises:
         ServerError: the publisher refuses.
@@ -141,12 +148,60 @@ def make_slot(source: Publisher, name: str, *, two_phase: bool) -> None:
     if isinstance(source, WalPublisher):
         source.make_slot(name)
         return
-    option = " TWO_PHASE" if two_phase else ""
-    source.rows(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput NOEXPORT_SNAPSHOT{option}")
+    _create(source, name, "nothing", two_phase=two_phase, fails_over=fails_over)
 
 
-def make_sync_slot(source: Publisher, name: str) -> int:
+def let_fail_over(source: Publisher, name: str, *, fails_over: bool) -> bool:
+    """See that a slot is synchronized to standbys, or is not; tell whether it was otherwise.
+
+    Raises:
+        ServerError: the publisher refuses, or knows no such slots.
+        ConnectionLostError: the publisher is lost.
+    """
+    if isinstance(source, WalPublisher):
+        return False
+    if source.postgres.alters_replication_slots:
+        if source.rows(_FAILS_OVER.format(literal(name))) == [("t" if fails_over else "f",)]:
+            return False
+    elif not fails_over:
+        return False
+    with _naming_majors(fails_over=fails_over):
+        source.rows(f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER {'true' if fails_over else 'false'})")
+    return True
+
+
+@contextmanager
+def _naming_majors(*, fails_over: bool) -> Iterator[None]:
+    """Let an error of a publisher that knows no slots that fail over say which ones do."""
+    try:
+        yield
+    except ServerError as error:
+        if fails_over and error.sqlstate in _UNKNOWN and error.hint is None:
+            hint = "--failover needs a publisher of 17 or later"
+            raise ServerError(error.message, sqlstate=error.sqlstate, hint=hint) from None
+        raise
+
+
+def _create(source: ReplicationConnection, name: str, snapshot: str, *, two_phase: bool, fails_over: bool) -> list[Row]:
+    """Make a slot, and return what the publisher says of it.
+
+    Args:
+        source: the publisher; name: the slot's; snapshot: ``nothing``, ``use`` or ``export``.
+        two_phase, fails_over: see :func:`make_slot`.
+    """
+    command = f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput"
+    if fails_over:  # Only in the form that 15 has brought.
+        words = [*(["TWO_PHASE"] if two_phase else []), "FAILOVER", f"SNAPSHOT '{snapshot}'"]
+        with _naming_majors(fails_over=True):
+            return source.rows(f"{command} ({', '.join(words)})")
+    return source.rows(f"{command} {_SNAPSHOTS[snapshot]}{' TWO_PHASE' if two_phase else ''}")
+
+
+def make_sync_slot(source: Publisher, name: str, *, fails_over: bool = False) -> int:
     """Make a slot in a transaction that from here on reads by its snapshot.
+
+    Args:
+        source: the publisher; name: the slot's; fails_over: it is synchronized to standbys.
 
     Returns:
         LSN from which the slot has the changes that the snapshot does not see.
@@ -158,12 +213,15 @@ def make_sync_slot(source: Publisher, name: str) -> int:
     if isinstance(source, WalPublisher):
         return source.make_slot(name)
     source.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
-    ((_, point, *_),) = source.rows(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput USE_SNAPSHOT")
+    ((_, point, *_),) = _create(source, name, "use", two_phase=False, fails_over=fails_over)
     return int(Lsn.parse(str(point)))
 
 
-def export_sync_slot(source: ReplicationConnection, name: str) -> tuple[int, str]:
+def export_sync_slot(source: ReplicationConnection, name: str, *, fails_over: bool = False) -> tuple[int, str]:
     """Make a slot, and export its snapshot: other sessions may use it until this one does something else, or ends.
+
+    Args:
+        source: the publisher; name: the slot's; fails_over: it is synchronized to standbys.
 
     Returns:
         LSN from which the slot has the changes that the snapshot does not see; the snapshot's name.
@@ -172,7 +230,5 @@ def export_sync_slot(source: ReplicationConnection, name: str) -> tuple[int, str
         ServerError: the publisher refuses.
         ConnectionLostError: the publisher is lost.
     """
-    ((_, point, snapshot, *_),) = source.rows(
-        f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput EXPORT_SNAPSHOT"
-    )
+    ((_, point, snapshot, *_),) = _create(source, name, "export", two_phase=False, fails_over=fails_over)
     return int(Lsn.parse(str(point))), str(snapshot)

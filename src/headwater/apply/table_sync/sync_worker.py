@@ -14,15 +14,19 @@ PostgreSQL: tablesync.c (LogicalRepSyncTableStart, process_syncing_tables_for_sy
 from __future__ import annotations
 
 import select
+import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
+from headwater.apply.batches.batch_applier import BatchApplier
+from headwater.apply.batches.batch_sender import BatchSender
+from headwater.apply.batches.bulk_tables import BulkTables
 from headwater.apply.conflicts.own_origins import drop_copys_origin
 from headwater.apply.conflicts.setup import ConflictSetup
 from headwater.apply.incoming.feeds import Feed
-from headwater.apply.incoming.pieces import messages_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.mapped.mapped_feed import map_feed, take_behind
 from headwater.apply.progress.installation import transaction
@@ -40,6 +44,7 @@ from headwater.apply.progress.table_states import OnlyTable, TableStates
 from headwater.apply.serial.definition_changes import DefinitionChanges
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.apply.streamed.parallel_origins import settle_progress
+from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.table_sync.creating import run_pending
 from headwater.apply.table_sync.mapped_tables import describe_mapped
 from headwater.apply.table_sync.publisher_tables import SourceTable
@@ -224,7 +229,7 @@ class SyncWorker:
 
     def _copy_whole(self, connection: TargetConnection, source: Publisher, table: SubscribedTable) -> int:
         """Copy the table in one transaction; return the LSN of its snapshot."""
-        lsn = make_sync_slot(source, self._name)
+        lsn = make_sync_slot(source, self._name, fails_over=bool(self._request.fails_over))
         described = self._described(source, table)  # as the snapshot has it
         binary = self._is_binary(source)
         with transaction(connection):
@@ -262,7 +267,7 @@ class SyncWorker:
             return None
         try:
             request = replace(request, copy_connections=lease.count)
-            lsn, snapshot = export_sync_slot(source, self._name)
+            lsn, snapshot = export_sync_slot(source, self._name, fails_over=bool(request.fails_over))
             binary = self._is_binary(source)
             whose = (request, self._subscription, self._oid, table, self._name, self._role)
             copy = RangeCopy(*whose, source, snapshot, binary, self._wait)
@@ -278,7 +283,7 @@ class SyncWorker:
             return None
         if source.count_blocks(table.sent.oid) <= self._request.range_blocks:
             return None
-        lsn = make_sync_slot(source, self._name)
+        lsn = make_sync_slot(source, self._name, fails_over=bool(self._request.fails_over))
         with transaction(connection):
             hold_row(connection, self._subscription, self._oid)
             note_range(connection, self._subscription, self._oid, file_of(connection, self._oid))
@@ -319,8 +324,17 @@ class SyncWorker:
             only = OnlyTable(self._oid)
             definitions = self._definitions(connection, only)
             conflicts = self._conflicts.begin(connection, facts, origin, relations)
-            applier = SerialApplier(connection, relations, origin, positions, conflicts, only, definitions)
-            return self._follow(feed, applier, positions)
+            serial = SerialApplier(connection, relations, origin, positions, conflicts, only, definitions)
+            batches, rules = self._request.batches, self._request.conflicts
+            bulk = BulkTables(
+                *(connection, relations, only, serial.flush),
+                uses_times=lambda mapped: rules.uses_times(f"{mapped.namespace}.{mapped.name}"),
+            )
+            scratch = self._request.scratch or Path(tempfile.gettempdir())
+            streams = StreamedApplier(serial, scratch, origin.number, bulk=bulk if batches else None)
+            sender = stack.enter_context(BatchSender(connection))
+            parts = (relations, positions, stack.enter_context(streams), only, bulk, sender)
+            return self._follow(feed, BatchApplier(*parts, batches=batches), positions)
 
     def _definitions(self, connection: TargetConnection, only: OnlyTable) -> DefinitionChanges | None:
         asked = self._request.definitions
@@ -333,20 +347,18 @@ class SyncWorker:
             is_of_server=self._request.wal is None,
         )
 
-    def _follow(self, feed: Feed, applier: SerialApplier, positions: FlushPositions) -> int:
+    def _follow(self, feed: Feed, applier: BatchApplier, positions: FlushPositions) -> int:
         """Follow the table's stream; return the LSN before which all is applied here, and where the main one begins."""
         while True:
             self._check()
             piece = take_behind(feed, WAIT_SECONDS, MOST_BYTES, applier.flush)
-            for data, lsn in messages_of(piece):
-                applier.apply(data, lsn)
+            applier.apply(piece.data)
             if piece.is_whole:
                 applier.flush()
                 positions.passed(piece.reached)
                 if self._states.choose(self._oid, piece.reached):
                     return piece.reached
-            if positions.waits:
-                applier.look_for_flushed()
+            applier.look_for_flushed()
             feed.confirm(positions.durable)
 
     def _clean(self, connection: TargetConnection) -> None:
