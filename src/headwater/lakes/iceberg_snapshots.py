@@ -24,6 +24,7 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestWriterV2,
+    write_manifest,
 )
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _SnapshotProducer
@@ -63,6 +64,7 @@ class ChangedFiles(_SnapshotProducer["ChangedFiles"]):
     def __init__(self, transaction: Transaction, properties: dict[str, str]) -> None:
         io = transaction._table.io
         super().__init__(Operation.OVERWRITE, transaction, io, snapshot_properties=properties)
+        self._metadata = transaction.table_metadata  # which is made anew, with all snapshots, each time
 
     @override
     def _manifests(self) -> list[ManifestFile]:
@@ -82,7 +84,7 @@ class ChangedFiles(_SnapshotProducer["ChangedFiles"]):
 
     def _before(self) -> Iterator[ManifestFile]:
         """Yield manifests that the table has, but for those of files that are gone."""
-        snapshot = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        snapshot = self._metadata.snapshot_by_name(self._target_branch)
         for manifest in snapshot.manifests(self._io) if snapshot is not None else ():
             if manifest.has_added_files() or manifest.has_existing_files():
                 yield manifest
@@ -118,11 +120,12 @@ class ChangedFiles(_SnapshotProducer["ChangedFiles"]):
         return writer.to_manifest_file()
 
     def _writer(self, kind: _Kind) -> ManifestWriter:
-        content, spec = kind[0], self.spec(kind[1])
-        if content == ManifestContent.DATA:
-            return self.new_manifest_writer(spec)
+        content, spec, schema = kind[0], self._metadata.specs()[kind[1]], self._metadata.schema()
         output = self.new_manifest_output()
-        return _DeletesWriter(spec, self.schema(), output, self._snapshot_id, self._compression)
+        if content == ManifestContent.DATA:
+            version = self._metadata.format_version
+            return write_manifest(version, spec, schema, output, self._snapshot_id, self._compression)
+        return _DeletesWriter(spec, schema, output, self._snapshot_id, self._compression)
 
     def _added(self, file: DataFile) -> ManifestEntry:
         status = ManifestEntryStatus.ADDED
