@@ -1,6 +1,6 @@
 """Snapshots of Iceberg that take files away or delete rows beside them: which manifests they have (spec, "Manifests").
 
-``pyiceberg`` (0.12.0) takes files of rows away, but has no manifests of delete files, and a snapshot of its kind
+``pyiceberg`` (0.12.0) takes files of rows away, but has no manifests of delete files. A snapshot of its kind
 ``overwrite`` leaves one more manifest than the last one for ever. So the manifests are chosen and written here, with
 its writers: what a commit changes of a kind of files goes to one manifest, together with what was in those that it
 changes. Smaller ones go into it, too, so that there are few, and an entry is not written with each commit.

@@ -94,19 +94,19 @@ class PlacedFile:
         Raises:
             LakeError: a delete file cannot be read.
         """
-        file, found = task.file, sorted(task.delete_files, key=lambda deletes: deletes.file_path)
-        if not found:
+        file, theirs = task.file, sorted(task.delete_files, key=lambda deletes: deletes.file_path)
+        if not theirs:
             return cls(file)
-        own = tuple(deletes for deletes in found if _is_of(deletes, file))
-        places = tuple(local_path(deletes.file_path) for deletes in found)
-        for deletes in found:
+        own = tuple(deletes for deletes in theirs if _is_of(deletes, file))
+        places = tuple(local_path(deletes.file_path) for deletes in theirs)
+        for deletes in theirs:
             if deletes.file_format != FileFormat.PARQUET:
                 raise LakeError(
                     f"a delete file of format {deletes.file_format.value}",
                     file=deletes.file_path,
                     hint="rewrite the table's files with who has made it, or land to another place",
                 )
-        is_one = len(found) == len(own) == 1
+        is_one = len(theirs) == len(own) == 1
         count = own[0].record_count if is_one else len(_read(file.file_path, places))
         return cls(file, own, PositionDeletes(file.file_path, places, count) if count else None)
 
