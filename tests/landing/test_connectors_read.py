@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.lakes.iceberg_catalog import own_catalog
-from headwater.lakes.landing_target import MERGE_ON_READ, WRITE_MODES, LandingTarget
+from headwater.lakes.landing_target import WRITE_MODES, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.mirrors import deletes_beside
 from headwater.local_servers.server_programs import find_programs
@@ -55,8 +55,6 @@ def test_mirrors(
     write_mode: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if write_mode == MERGE_ON_READ and catalog.format != "delta":
-        pytest.skip("rows are deleted beside files of Delta alone")
     monkeypatch.setattr(deletes_beside, "_FEWEST", 0)
     target = LandingTarget(tmp_path / "lake", catalog.format, mode="current", write_mode=write_mode)
     middle = sorted(mirrored.moments)[len(mirrored.moments) // 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,8 +20,9 @@ from headwater.jobs.engine import Engine
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes import deletion_vectors
 from headwater.lakes.delta_table import DeltaLakeTable
+from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.lake_table import Landed, file_name
-from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
+from headwater.lakes.landing_target import COPY_ON_WRITE, DELETING, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CURRENT, HISTORY
@@ -120,8 +122,8 @@ def _work(connection: Any, rng: random.Random, number: int) -> None:
         connection.execute("UPDATE numbered SET more = '2026-01-01' WHERE id < 20")
 
 
-def deleting(place: Path, mode: str = CURRENT) -> LandingTarget:
-    return LandingTarget(place, "delta", mode=mode, write_mode=MERGE_ON_READ)
+def deleting(place: Path, form: str = "delta", mode: str = CURRENT) -> LandingTarget:
+    return LandingTarget(place, form, mode=mode, write_mode=MERGE_ON_READ)
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> LandingResult:
@@ -131,26 +133,31 @@ def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> Landing
 
 def require_equal(log: Log, target: LandingTarget, lsn: int) -> None:
     for name, (numbers, rows) in log.moments[lsn].items():
-        columns = columns_by_number(target.place / f"public.{name}", "delta")
-        held = read_table(target.place / f"public.{name}", "delta")
+        columns = columns_by_number(target.place / f"public.{name}", target.format)
+        held = read_table(target.place / f"public.{name}", target.format)
         if target.mode == HISTORY:
             held = held.filter(as_of(lsn))
         ours = mirror_rows(held, [columns[number] for number in numbers])
         assert ours == rows, f"{name}: missing {rows - ours}, not on the server {ours - rows}"
 
 
-def vectors(target: LandingTarget, name: str) -> int:
-    """Count files of a table that have rows deleted beside them."""
-    return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
+def deletes(target: LandingTarget, name: str) -> int:
+    """Count vectors, or delete files, of a table."""
+    if target.format == "delta":
+        return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
+    with closing(own_catalog(target.place)) as catalog:
+        tasks = catalog.load_table(("public", name)).scan().plan_files()
+        return len({file.file_path for task in tasks for file in task.delete_files})
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
-    target, seen = deleting(tmp_path / "lake", mode), set()
+@pytest.mark.parametrize("form", DELETING)
+def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, form: str, mode: str) -> None:
+    target, seen = deleting(tmp_path / "lake", form, mode), set()
     for lsn in log.moments:
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
-        seen |= {name for name in TABLES if vectors(target, name)}
+        seen |= {name for name in TABLES if deletes(target, name)}
     assert seen == {*TABLES} - {"notes"}
     for lsn in log.moments if mode == HISTORY else ():
         require_equal(log, target, lsn)
@@ -158,20 +165,22 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
     assert (again.rows, again.files) == ({}, 0)
 
 
-def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path) -> None:
-    target = LandingTarget(tmp_path / "lake", "delta", mode="current")
+@pytest.mark.parametrize("form", DELETING)
+def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
+    target = LandingTarget(tmp_path / "lake", form, mode="current")
     modes = [COPY_ON_WRITE, MERGE_ON_READ, MERGE_ON_READ, COPY_ON_WRITE]
     for number, lsn in enumerate(log.moments):
         write_mode = modes[number % len(modes)]
-        landed(engine, log, LandingTarget(target.place, "delta", mode="current", write_mode=write_mode), lsn)
+        landed(engine, log, replace(target, write_mode=write_mode), lsn)
         require_equal(log, target, lsn)
 
 
-def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", DELETING)
+def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
     """Files stay few, and none has much that is deleted; without a budget all stay."""
     counts = {}
     for budget in (0, 1 << 20):
-        target = replace(deleting(tmp_path / f"lake-{budget}"), rewrite_budget=budget)
+        target = replace(deleting(tmp_path / f"lake-{budget}", form), rewrite_budget=budget)
         for lsn in log.moments:
             landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
@@ -183,35 +192,55 @@ def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path) -> No
     assert counts[1 << 20] < counts[0] - 12
 
 
-def test_old_versions_expire(engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+DELETE_FILES = {"delta": "deletion_vector_*.bin", "iceberg": "*-deletes.parquet"}
+
+
+@pytest.mark.parametrize("form", DELETING)
+def test_old_versions_expire(
+    engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     monkeypatch.setattr(deletion_vectors, "INLINE_BYTES", 0)
-    target = deleting(tmp_path / "lake")
+    target = deleting(tmp_path / "lake", form)
     for lsn in list(log.moments)[:-1]:
         landed(engine, log, target, lsn)
-    there = len(list(target.place.rglob("deletion_vector_*.bin")))
+    there = len(list(target.place.rglob(DELETE_FILES[form])))
     with Lake(target) as lake:
         expired = lake.expire(datetime.now(UTC) - timedelta(days=1))
         assert not any(table.files for table in expired.values())
         expired = lake.expire(datetime.now(UTC) + timedelta(seconds=1))
         assert all(table.files for table in expired.values())
-    assert 0 < len(list(target.place.rglob("deletion_vector_*.bin"))) < there
+    assert 0 < len(list(target.place.rglob(DELETE_FILES[form]))) < there
     require_equal(log, target, lsn)
     landed(engine, log, target, max(log.moments))
     require_equal(log, target, max(log.moments))
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-def test_others_rewrite_files_and_the_index_is_lost(engine: Engine, log: Log, tmp_path: Path, mode: str) -> None:
-    target = deleting(tmp_path / "lake", mode)
+@pytest.mark.parametrize("form", DELETING)
+def test_others_rewrite_files_and_the_index_is_lost(
+    engine: Engine, log: Log, tmp_path: Path, form: str, mode: str
+) -> None:
+    target = deleting(tmp_path / "lake", form, mode)
     for number, lsn in enumerate(log.moments):
         landed(engine, log, target, lsn)
         require_equal(log, target, lsn)
         if number % 3 == 0:
-            DeltaTable(str(target.place / "public.numbered")).optimize.compact()
-            DeltaTable(str(target.place / "public.named")).create_checkpoint()
+            rewrite(target, "numbered")
+            if form == "delta":
+                DeltaTable(str(target.place / "public.named")).create_checkpoint()
         if number % 4 == 1:
             for run in (target.place / "_headwater" / "keys").rglob("*.run"):
                 run.write_bytes(run.read_bytes()[:-1])
+
+
+def rewrite(target: LandingTarget, name: str) -> None:
+    """Put the rows of a table into files of another program's."""
+    if target.format == "delta":
+        DeltaTable(str(target.place / f"public.{name}")).optimize.compact()
+        return
+    with closing(own_catalog(target.place)) as catalog:
+        table = catalog.load_table(("public", name))
+        table.overwrite(table.scan().to_arrow())
 
 
 def ids(place: Path) -> list[int]:

@@ -11,8 +11,9 @@ rolled back; and in a property of the table, for when the snapshots that had it 
 program's. Before each commit Iceberg compares what was known of the table with what it is, and nothing is tried again
 beside another writer: whoever was second is told.
 
-Files are taken away by a snapshot of ``overwrite`` that names them (copy on write). Statistics of files are those that
-tasks have found, so that no footer is read again.
+Files are taken away, and rows of them deleted beside them, by a snapshot of ``overwrite`` that names the files and the
+delete files (:mod:`headwater.lakes.iceberg_snapshots`). Statistics of files are those that tasks have found, so that no
+footer is read again.
 
 Known gaps: partitioned and sorted tables; files elsewhere than in the target's directory; deletion vectors (format 3).
 """
@@ -37,8 +38,11 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 from headwater.base.overrides import override
 from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeError, LakeNameError
+from headwater.lakes.deletes.deleted_rows import Positions
+from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
+from headwater.lakes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.lake_table import (
     DataFile,
     Expired,
@@ -65,7 +69,8 @@ FIRST_COMMIT_LSN = "headwater.first-commit-lsn"
 _BOUND_CHARACTERS = 16
 """Of a text that is a bound in a manifest, as Iceberg's metrics mode truncate(16) has it."""
 
-_PROPERTIES = {"format-version": "2", "commit.manifest-merge.enabled": "true"}
+_VERSION = 2
+_PROPERTIES = {"format-version": str(_VERSION), "commit.manifest-merge.enabled": "true"}
 
 
 class IcebergFormat(LakeFormat):
@@ -75,6 +80,7 @@ class IcebergFormat(LakeFormat):
         place: the target's directory.
         catalog: a name in pyiceberg's configuration; None for a catalog in the directory.
         namespace: of all tables; None for the schemas of the source's.
+        deletes_beside: see :class:`IcebergLakeTable`.
 
     Raises:
         LakeError: the catalog cannot be opened.
@@ -83,15 +89,18 @@ class IcebergFormat(LakeFormat):
     stages_ahead = False
     """The ids of columns are those of the transaction that the next commit is made of."""
 
-    def __init__(self, place: Path, catalog: str | None = None, namespace: str | None = None) -> None:
+    def __init__(
+        self, place: Path, catalog: str | None = None, namespace: str | None = None, *, deletes_beside: bool = False
+    ) -> None:
         self._place, self._namespace, self._has_own = place.absolute(), namespace, catalog is None
+        self._deletes_beside = deletes_beside
         self.catalog = open_catalog(self._place, catalog)
 
     def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
         identifier = self.identifier(name)
         with iceberg_errors(place):
             self.catalog.create_namespace_if_not_exists(identifier[:-1])
-        return IcebergLakeTable(self.catalog, identifier, place.absolute(), source)
+        return IcebergLakeTable(self.catalog, identifier, place.absolute(), source, deletes_beside=self._deletes_beside)
 
     def identifier(self, name: str) -> tuple[str, ...]:
         """See :class:`LakeFormat`: in the catalog."""
@@ -117,9 +126,13 @@ class IcebergFormat(LakeFormat):
 
     def size(self, place: Path, name: str, version: int) -> TableSize:
         with iceberg_errors(place):
-            snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
-        if snapshot is None:
-            raise LakeError(f"snapshot {version} has expired", file=str(place))
+            table = self.catalog.load_table(self.identifier(name))
+            snapshot = table.snapshot_by_id(version)
+            if snapshot is None:
+                raise LakeError(f"snapshot {version} has expired", file=str(place))
+            if int(_properties(snapshot).get("total-delete-files", "0")):
+                files = _placed_files(table, place / "data", version)
+                return TableSize.of(_shown(path, file, table.schema()) for path, file in files.items())
         return _size_of(snapshot)
 
     @override
@@ -133,7 +146,7 @@ class IcebergFormat(LakeFormat):
         prepared = []
         for commit in commits:
             assert isinstance(commit.table, IcebergLakeTable)
-            prepared.append(commit.table.prepared(commit.added, commit.landed, commit.removed))
+            prepared.append(commit.table.prepared(commit.added, commit.landed, commit.removed, commit.deleted))
         commit_together(self.catalog, prepared, self._place)
         for commit in commits:
             assert isinstance(commit.table, IcebergLakeTable)
@@ -159,19 +172,32 @@ class IcebergLakeTable(LakeTable):
         catalog: its catalog; identifier: its name there.
         place: the directory, which is made.
         source: what its rows must be of.
+        deletes_beside: commits delete rows beside files.
 
     Raises:
-        LakeError: it cannot be read, or is another's.
+        LakeError: it cannot be read, or is another's; or has a format that rows are not deleted in.
     """
 
-    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], place: Path, source: str) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: tuple[str, ...],
+        place: Path,
+        source: str,
+        *,
+        deletes_beside: bool = False,
+    ) -> None:
         self.place, self._catalog, self._identifier, self._source = place, catalog, identifier, source
+        self._deletes_beside = deletes_beside
         self._next: tuple[pa.Schema, Transaction] | None = None
-        self._found: dict[str, IcebergFile] | None = None
+        self._found: dict[str, PlacedFile] | None = None
+        self._changed: dict[str, PlacedFile] = {}
         with iceberg_errors(place):
             Path(self.staging).mkdir(parents=True, exist_ok=True)
             self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
             self._landed = self._read()
+        if self._table is not None and deletes_beside:
+            _require_deletes(self._table, place)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Iceberg itself tells of others."""
@@ -202,15 +228,18 @@ class IcebergLakeTable(LakeTable):
         snapshot = None if self._table is None else self._table.current_snapshot()
         return TableSize(0, 0, 0) if snapshot is None else _size_of(snapshot)
 
+    @property
+    def deletes_beside(self) -> bool:
+        return self._deletes_beside
+
     def locate(self, path: str) -> str:
         return str(Path(self.staging) / path)
 
-    def _files(self) -> dict[str, IcebergFile]:
+    def _files(self) -> dict[str, PlacedFile]:
         """Return the files of the table, by their paths below ``staging``, or their whole ones."""
         if self._found is None:
             with iceberg_errors(self.place):
-                tasks = [] if self._table is None else self._table.scan().plan_files()
-                self._found = {task.file.file_path.removeprefix(f"{self.staging}/"): task.file for task in tasks}
+                self._found = {} if self._table is None else _placed_files(self._table, Path(self.staging))
         return self._found
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -250,22 +279,31 @@ class IcebergLakeTable(LakeTable):
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        commit_together(self._catalog, [self.prepared(added, landed, removed)], self.place)
+        self.commit_deleting(added, landed, removed, {})
+
+    @override
+    def commit_deleting(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> None:
+        commit_together(self._catalog, [self.prepared(added, landed, removed, deleted)], self.place)
         self.follow(added, landed, removed)
 
-    def prepared(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> PreparedCommit:
+    def prepared(
+        self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> PreparedCommit:
         """Return a commit, but for making it.
 
         Args:
-            added, landed, removed: see :meth:`commit`.
+            added, landed, removed, deleted: see :meth:`commit_deleting`.
 
         Raises:
             LakeError: it cannot be prepared.
         """
         assert landed.schema is not None
         with iceberg_errors(self.place):
+            gone = [self._files()[path] for path in [*removed, *deleted]]
+            self._changed = self._deleting(deleted, landed)
             sync_directory(Path(self.staging))
-            known = {path: self._files()[path] for path in removed}
             transaction = self._transaction(landed.schema)
             fields = transaction.table_metadata.schema()
             transaction.set_properties(
@@ -275,13 +313,22 @@ class IcebergLakeTable(LakeTable):
                     COLUMNS: marks_text(landed.schema, fields),
                 }
             )
-            update = transaction.update_snapshot(_summary(added, landed))
-            with update.overwrite() if removed else update.merge_append() as snapshot:
-                for file in added:
-                    snapshot.append_data_file(_iceberg_file(f"{self.staging}/{file.path}", file, fields))
-                for known_file in known.values():
-                    snapshot.delete_data_file(known_file)
+            coming = [_iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added]
+            coming += [deletes for file in self._changed.values() for deletes in file.own]
+            going = [file.file for file in gone[: len(removed)]] + [deletes for file in gone for deletes in file.own]
+            summary = _summary(added, landed)
+            appending = transaction.update_snapshot(summary).merge_append
+            with ChangedFiles(transaction, summary) if going or self._changed else appending() as snapshot:
+                for file in coming:
+                    snapshot.append_data_file(file)
+                for file in going:
+                    snapshot.delete_data_file(file)
             return PreparedCommit.of(transaction)
+
+    def _deleting(self, deleted: Mapping[str, Positions], landed: Landed) -> dict[str, PlacedFile]:
+        """Write the delete files of a commit; gives the files that they are of, as they are then."""
+        place, name = Path(self.staging), f"part-{landed.commit_lsn:016X}"
+        return {path: self._files()[path].deleting(place, name, positions) for path, positions in deleted.items()}
 
     def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
         """Take the table as it is after a commit; see :meth:`commit`."""
@@ -290,14 +337,15 @@ class IcebergLakeTable(LakeTable):
         if self._found is not None:
             gone, fields = set(removed), table.schema()
             self._found = {path: file for path, file in self._found.items() if path not in gone}
-            self._found |= {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added}
+            coming = {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added}
+            self._found |= {path: PlacedFile(file) for path, file in coming.items()} | self._changed
         self._table, self._landed, self._next = table, landed, None
 
     def _read(self) -> Landed:
         table = self._table
         if table is None:
             return Landed(-1, None, self._source)
-        if _path(table.location()) != str(self.place):
+        if local_path(table.location()) != str(self.place):
             raise LakeError(
                 f"the table {'.'.join(self._identifier)} lies in {table.location()}",
                 file=str(self.place),
@@ -308,8 +356,28 @@ class IcebergLakeTable(LakeTable):
         return Landed(commit_lsn, _schema(table), self._source)
 
 
-def _path(location: str) -> str:
-    return "/" + location.removeprefix("file:").lstrip("/")
+def _placed_files(table: Table, staging: Path, version: int | None = None) -> dict[str, PlacedFile]:
+    """Return the files of a table, by their paths below ``staging``, or their whole ones.
+
+    Args:
+        table: it; staging: its directory of data; version: the id of a snapshot; None for the last one.
+    """
+    tasks = table.scan(snapshot_id=version).plan_files()
+    return {task.file.file_path.removeprefix(f"{staging}/"): PlacedFile.of(task) for task in tasks}
+
+
+def _require_deletes(table: Table, place: Path) -> None:
+    """See that a table's format has the delete files that are written here.
+
+    Raises:
+        LakeError: it has not.
+    """
+    if table.metadata.format_version != _VERSION:
+        raise LakeError(
+            f"a table of format {table.metadata.format_version}: rows are deleted beside files of format {_VERSION}",
+            file=str(place),
+            hint="--write-mode copy-on-write, or land to another place",
+        )
 
 
 def _schema(table: Table) -> pa.Schema:
@@ -345,18 +413,18 @@ def reachable(table: Table, since: float) -> Iterator[str]:
         table: it.
         since: seconds since 1970; metadata files that were replaced before are left out.
     """
-    yield _path(table.metadata_location)
+    yield local_path(table.metadata_location)
     log = table.metadata.metadata_log
-    yield from (_path(entry.metadata_file) for entry in log if entry.timestamp_ms >= since * 1000)
+    yield from (local_path(entry.metadata_file) for entry in log if entry.timestamp_ms >= since * 1000)
     manifests: dict[str, ManifestFile] = {}
     for snapshot in table.snapshots():
-        yield _path(snapshot.manifest_list)
+        yield local_path(snapshot.manifest_list)
         manifests |= {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
     for path, manifest in manifests.items():
-        yield _path(path)
+        yield local_path(path)
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
         yield from (
-            _path(entry.data_file.file_path) for entry in entries if entry.status != ManifestEntryStatus.DELETED
+            local_path(entry.data_file.file_path) for entry in entries if entry.status != ManifestEntryStatus.DELETED
         )
 
 
@@ -413,12 +481,13 @@ def _cut(value: Any, *, up: bool) -> Any:
     return truncate_upper_bound_text_string(value, _BOUND_CHARACTERS) if up else value[:_BOUND_CHARACTERS]
 
 
-def _shown(path: str, file: IcebergFile, fields: Schema) -> DataFile:
+def _shown(path: str, placed: PlacedFile, fields: Schema) -> DataFile:
     """Return a file as others know it."""
+    file = placed.file
     names = {field.field_id: field.name for field in fields.fields}
     nulls = {names[id]: count for id, count in (file.null_value_counts or {}).items() if id in names}
     lower, upper = (_values(bounds or {}, fields) for bounds in (file.lower_bounds, file.upper_bounds))
-    return DataFile(path, file.record_count, file.file_size_in_bytes, lower, upper, nulls)
+    return DataFile(path, file.record_count, file.file_size_in_bytes, lower, upper, nulls, placed.deleted)
 
 
 def _values(bounds: Mapping[int, bytes], fields: Schema) -> dict[str, Any]:

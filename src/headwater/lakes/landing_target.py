@@ -45,6 +45,9 @@ COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
 WRITE_MODES = (COPY_ON_WRITE, MERGE_ON_READ)
 """How rows of mirrors that go leave their files: these are written anew, or the rows are deleted beside them."""
 
+DELETING = ("delta", "iceberg")
+"""Formats in which rows can be deleted beside files."""
+
 REWRITE_BUDGET = 64 << 20
 
 ITS_OWN = "its own"
@@ -120,10 +123,12 @@ class LandingTarget:
         """
         if self.write_mode != MERGE_ON_READ:
             return
-        if (self.format, self.catalog_impl) != ("delta", PYTHON_IMPL) or self.mode == "changelog":
+        if self.format not in DELETING or self.catalog_impl != PYTHON_IMPL or self.mode == "changelog":
             raise LakeError(
-                "rows are deleted beside files in mirrors of Delta that are written without a JVM, and in no others",
-                hint="--write-mode merge-on-read is of --format delta --mode current or history; leave it out",
+                "rows are deleted beside files in mirrors of Delta and Iceberg that are written without a JVM, and in "
+                "no others",
+                hint="--write-mode merge-on-read is of --format delta or iceberg, --mode current or history; leave it "
+                "out",
             )
 
     @classmethod
@@ -178,7 +183,8 @@ def load_object(path: Path) -> dict[str, Any]:
 def _iceberg(target: LandingTarget) -> LakeFormat:
     from headwater.lakes.iceberg_table import IcebergFormat
 
-    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace)
+    deletes_beside = target.write_mode == MERGE_ON_READ
+    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace, deletes_beside=deletes_beside)
 
 
 def _spark(target: LandingTarget) -> LakeFormat:
