@@ -19,9 +19,9 @@ Known gaps: partitioned and sorted tables; files elsewhere than in the target's 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -35,7 +35,6 @@ from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
@@ -50,6 +49,7 @@ from headwater.lakes.lake_table import (
     remove_files,
     require_source,
 )
+from headwater.lakes.stores.places import StorePath, Where, folder_at, make_folder, sync_folder
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _BOUND_CHARACTERS = 16
 _PROPERTIES = {"format-version": "2", "commit.manifest-merge.enabled": "true"}
 
 
-class IcebergFormat(LakeFormat):
+class IcebergFormat(LakeFormat[Where]):
     """Iceberg tables of a target, in one catalog.
 
     Args:
@@ -83,11 +83,11 @@ class IcebergFormat(LakeFormat):
     stages_ahead = False
     """The ids of columns are those of the transaction that the next commit is made of."""
 
-    def __init__(self, place: Path, catalog: str | None = None, namespace: str | None = None) -> None:
+    def __init__(self, place: Where, catalog: str | None = None, namespace: str | None = None) -> None:
         self._place, self._namespace, self._has_own = place.absolute(), namespace, catalog is None
         self.catalog = open_catalog(self._place, catalog)
 
-    def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
+    def table(self, place: Where, source: str, name: str) -> IcebergLakeTable:
         identifier = self.identifier(name)
         with iceberg_errors(place):
             self.catalog.create_namespace_if_not_exists(identifier[:-1])
@@ -102,7 +102,7 @@ class IcebergFormat(LakeFormat):
             return namespace, table
         return *self._namespace.split("."), name.replace(".", "_")
 
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: snapshots, and then all files of the table that none of the others has."""
         with iceberg_errors(place):
             table, before = self.catalog.load_table(self.identifier(name)), older_than.timestamp()
@@ -112,10 +112,12 @@ class IcebergFormat(LakeFormat):
             if gone:
                 table.maintenance.expire_snapshots().by_ids(gone).commit()
             used = set(reachable(table.refresh(), before))
+            if isinstance(place, StorePath):
+                return _removed(place, used, before)
             there = (path for part in ("data", "metadata") for path in (place.absolute() / part).glob("*"))
             return remove_files((path for path in there if str(path) not in used), before)
 
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         with iceberg_errors(place):
             snapshot = self.catalog.load_table(self.identifier(name)).snapshot_by_id(version)
         if snapshot is None:
@@ -124,7 +126,7 @@ class IcebergFormat(LakeFormat):
         return TableSize(*(int(totals[f"total-{what}"]) for what in ("records", "data-files", "files-size")))
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         """See :class:`LakeFormat`: those that it has now."""
         with iceberg_errors(place):
             return _schema(self.catalog.load_table(self.identifier(name)))
@@ -144,7 +146,18 @@ class IcebergFormat(LakeFormat):
         self.catalog.close()
 
 
-def _catalog_lies_there(name: str, place: Path) -> LakeError:
+def _removed(place: StorePath, used: Container[str], older_than: float) -> Expired:
+    """Remove files of a table in a store that it does not use, and that are older than a time."""
+    removed = Expired(0, 0)
+    for part in ("data", "metadata"):
+        for key, size, time in list(place.store.listed(f"{place.key}/{part}/")):
+            if time < older_than and place.store.address(key) not in used:
+                place.store.remove(key)
+                removed = Expired(removed.files + 1, removed.bytes + size)
+    return removed
+
+
+def _catalog_lies_there(name: str, place: Where) -> LakeError:
     """Return the error of a table whose directory would be called as the catalog's file, or what SQLite adds to it."""
     return LakeNameError(
         f'the directory of table "{name}" would be called as a file of the catalog is',
@@ -165,12 +178,12 @@ class IcebergLakeTable(LakeTable):
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], place: Path, source: str) -> None:
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...], place: Where, source: str) -> None:
         self.place, self._catalog, self._identifier, self._source = place, catalog, identifier, source
         self._next: tuple[pa.Schema, Transaction] | None = None
         self._found: dict[str, IcebergFile] | None = None
         with iceberg_errors(place):
-            Path(self.staging).mkdir(parents=True, exist_ok=True)
+            make_folder(place / "data")
             self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
             self._landed = self._read()
 
@@ -190,7 +203,7 @@ class IcebergLakeTable(LakeTable):
     @property
     def staging(self) -> str:
         """The directory of data; see :class:`LakeTable`: files that no snapshot names are none of the table's."""
-        return str(self.place / "data")
+        return folder_at(self.place / "data")
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -198,7 +211,7 @@ class IcebergLakeTable(LakeTable):
         return {path: _shown(path, file, schema) for path, file in self._files().items() if schema is not None}
 
     def locate(self, path: str) -> str:
-        return str(Path(self.staging) / path)
+        return os.path.join(self.staging, path)
 
     def _files(self) -> dict[str, IcebergFile]:
         """Return the files of the table, by their paths below ``staging``, or their whole ones."""
@@ -259,7 +272,7 @@ class IcebergLakeTable(LakeTable):
         """
         assert landed.schema is not None
         with iceberg_errors(self.place):
-            sync_directory(Path(self.staging))
+            sync_folder(self.place / "data")
             known = {path: self._files()[path] for path in removed}
             transaction = self._transaction(landed.schema)
             fields = transaction.table_metadata.schema()
@@ -292,7 +305,7 @@ class IcebergLakeTable(LakeTable):
         table = self._table
         if table is None:
             return Landed(-1, None, self._source)
-        if _path(table.location()) != str(self.place):
+        if _path(table.location()) != str(self.place) != table.location():
             raise LakeError(
                 f"the table {'.'.join(self._identifier)} lies in {table.location()}",
                 file=str(self.place),
