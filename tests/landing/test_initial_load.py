@@ -198,7 +198,7 @@ def test_a_table_of_another_access_method(engine: Engine, tmp_path: Path) -> Non
         target = LandingTarget(tmp_path / "lake")
         with pytest.raises(LakeError, match=r"table public\.b has another access method than heap"):
             landed(engine, server.wal_directory, server.data_directory, target)
-        chosen = replace(target, place=tmp_path / "chosen")
+        chosen = replace(target, where=tmp_path / "chosen")
         asked = TablePatterns.parse(["public.a"])
         assert landed(engine, server.wal_directory, server.data_directory, chosen, tables=asked).rows == {"public.a": 1}
 

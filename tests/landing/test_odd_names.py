@@ -84,8 +84,8 @@ def test_names_that_run_together_in_a_namespace(engine: Engine, log: Log, tmp_pa
         landed(engine, log, target, tables="public.a_b,public_a.b")
     with closing(own_catalog(target.place)) as catalog:
         assert catalog.list_tables("shop") == []
-    landed(engine, log, replace(target, place=tmp_path / "one"), tables="public_a.b")
-    landed(engine, log, replace(target, place=tmp_path / "apart", namespace=None), tables="public.a_b,public_a.b")
+    landed(engine, log, replace(target, where=tmp_path / "one"), tables="public_a.b")
+    landed(engine, log, replace(target, where=tmp_path / "apart", namespace=None), tables="public.a_b,public_a.b")
 
 
 def test_a_table_that_is_called_as_the_catalogs_file(engine: Engine, log: Log, tmp_path: Path) -> None:

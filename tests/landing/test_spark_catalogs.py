@@ -125,7 +125,7 @@ def test_a_state_that_is_lost(spark: Any, catalog: Catalog, log: Log, tmp_path: 
     target = catalog.target(tmp_path / "lake", "lost")
     landed(engine_of(spark), log, target, end=log.middle)
     before = rows_of(spark, target, "public.orders")
-    landed(engine_of(spark), log, replace(target, place=tmp_path / "other"))
+    landed(engine_of(spark), log, replace(target, where=tmp_path / "other"))
     orders = rows_of(spark, target, "public.orders").to_pylist()
     places = [(row["_commit_lsn"], row["_lsn"], row["_seq"], row["_change_type"]) for row in orders]
     assert len(places) == len(set(places)) > len(before)
@@ -200,9 +200,9 @@ def test_rows_are_merged_and_replaced(spark: Any, catalog: Catalog, tmp_path: Pa
 def test_what_is_not_there_is_an_error(spark: Any, catalog: Catalog, log: Log, tmp_path: Path) -> None:
     target = catalog.target(tmp_path / "lake", "errors")
     with pytest.raises(LakeError, match="keep tables of Delta or Iceberg"):
-        landed(engine_of(spark), log, replace(target, format="parquet", place=tmp_path / "parquet"))
+        landed(engine_of(spark), log, replace(target, format="parquet", where=tmp_path / "parquet"))
     with pytest.raises(LakeError, match="catalog nowhere: "):
-        landed(engine_of(spark), log, replace(target, namespace="nowhere.shop", place=tmp_path / "nowhere"))
+        landed(engine_of(spark), log, replace(target, namespace="nowhere.shop", where=tmp_path / "nowhere"))
     landed(engine_of(spark), log, target, end=log.middle)
     with pytest.raises(LakeError, match="whose files are not kept here"):
         compact(target.place)

@@ -77,7 +77,7 @@ class Work:
     def arguments(self, target: LandingTarget) -> list[str]:
         """List the arguments of ``headwater land``; histories land on Spark, all else in the command's own process."""
         words = ["land", "--wal", self.wal, "--catalog", self.backup, "--database", "postgres"]
-        words += ["--to", target.place, "--format", target.format]
+        words += ["--to", target.where, "--format", target.format]
         words += ["--mode", target.mode, "--write-mode", target.write_mode, "--window-bytes", WINDOW_BYTES]
         words += ["--engine", SPARK if target.mode == HISTORY else LOCAL]
         return [str(word) for word in words]

@@ -29,6 +29,7 @@ ROOMS += [
     "existing",
     "remote_slots",
     "source",
+    "lakes/stores",
     "lakes/deletes",
     "lakes",
 ]

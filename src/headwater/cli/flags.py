@@ -94,7 +94,18 @@ class Paths(Places):
         return super().convert(value, param, ctx)
 
 
+class Targets(Paths):
+    """Paths on this machine, and addresses of folders in stores (``s3://``)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        is_in_store = os.fsdecode(value).lower().startswith(_STORES)
+        return value if is_in_store else super().convert(value, param, ctx)
+
+
+_STORES = ("s3://", "s3a://")
+
 PATH = Paths()
+TARGET = Targets()
 PLACE = Places()
 """Also a server's address, or a store's."""
 
@@ -162,6 +173,11 @@ def from_argument(**attributes: Any) -> Any:
 def path_argument(**attributes: Any) -> Any:
     """Declare a field of a dataclass that an argument fills with a path on this machine."""
     return from_argument(type=Paths(path_type=Path), **attributes)
+
+
+def target_argument(**attributes: Any) -> Any:
+    """Declare a field of a dataclass that an argument fills with a path on this machine, or an address in a store."""
+    return from_argument(type=TARGET, **attributes)
 
 
 def _filled_by(parameters: Callable[..., Iterator[click.Parameter]], attributes: Mapping[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.flags import CommandGroup, age_of, command, from_argument, from_flag, from_flags, path_argument
+from headwater.cli.flags import CommandGroup, age_of, command, from_argument, from_flag, from_flags, target_argument
 from headwater.cli.land import (
     RuleFlags,
     exit_status,
@@ -22,13 +22,14 @@ from headwater.cli.land import (
     quiet_flag,
     summary,
 )
-from headwater.cli.shared_flags import EngineFlags, SourceFlags, session_settings
+from headwater.cli.shared_flags import EngineFlags, SourceFlags, session_settings, storage_flag, storage_pairs
 from headwater.errors import UsageError
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
     from headwater.lakes.as_of_view import TableView
     from headwater.lakes.resolved_log import Resolved
+    from headwater.lakes.stores.places import Where
     from headwater.landing.landing_pass import LandingResult
 
 _COLUMNS = ("table", "state", "version", "rows", "files", "bytes")
@@ -41,18 +42,24 @@ _OF_LAND = ("database", "server_version", "start", "end")
 class TablesFlags:
     """The argument and flags of ``headwater lake tables``."""
 
-    directory: Path = path_argument()
+    directory: str | Path = target_argument()
     as_of: str | None = from_flag(
         "--as-of", metavar="LSN|TIME", help="Versions that belonged together then; a time is UTC's, or has a zone."
     )
     as_json: bool = from_flag("--json", is_flag=True, help="As JSON.")
+    storage_options: Sequence[str] = storage_flag()
+
+    @property
+    def where(self) -> Where:
+        """The place of the tables."""
+        return _place(self.directory, self.storage_options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeFlags:
     """The flags of ``headwater lake resume``."""
 
-    directory: Path = path_argument()
+    directory: str | Path = target_argument()
     tables: Sequence[str] = from_argument(nargs=-1, metavar="[TABLE]...")
     source: SourceFlags = from_flags(SourceFlags, without=_OF_LAND, optional=("catalog",))
     rules: RuleFlags = from_flags(RuleFlags, without=_NO_RULES)
@@ -60,6 +67,11 @@ class ResumeFlags:
     progress: str = progress_flag()
     tasks: EngineFlags = from_flags(EngineFlags)
     quiet: bool = quiet_flag()
+
+    @property
+    def where(self) -> Where:
+        """The place of the tables."""
+        return _place(self.directory, self.source.storage_options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +86,7 @@ class ReloadFlags(ResumeFlags):
 class CompactFlags:
     """The argument and flags of ``headwater compact``."""
 
-    directory: Path = path_argument()
+    directory: str | Path = target_argument()
     target_file_bytes: int = from_flag(
         "--target-file-size",
         type=click.IntRange(1),
@@ -83,19 +95,31 @@ class CompactFlags:
         metavar="BYTES",
         help="Of the files that are made; those of at least half of it stay as they are.",
     )
+    storage_options: Sequence[str] = storage_flag()
+
+    @property
+    def where(self) -> Where:
+        """The place of the tables."""
+        return _place(self.directory, self.storage_options)
 
 
 @dataclass(frozen=True)
 class ExpireFlags:
     """The argument and flags of ``headwater expire``."""
 
-    directory: Path = path_argument()
+    directory: str | Path = target_argument()
     older_than: str = from_flag(
         "--older-than",
         required=True,
         metavar="AGE|TIME",
         help="Such as 7d, 12h or 30m, or a time: what was so since then can still be read.",
     )
+    storage_options: Sequence[str] = storage_flag()
+
+    @property
+    def where(self) -> Where:
+        """The place of the tables."""
+        return _place(self.directory, self.storage_options)
 
 
 @command("lake tables", TablesFlags)
@@ -103,8 +127,8 @@ def tables_command(flags: TablesFlags) -> None:
     """List the tables in DIRECTORY, in the versions in which they belong together, and up to which LSN they do."""
     from headwater.lakes.as_of_view import read_as_of, tables_of
 
-    resolved = read_as_of(flags.directory, *moment(flags.as_of))
-    views = list(tables_of(flags.directory, resolved, is_now=flags.as_of is None))
+    resolved = read_as_of(flags.where, *moment(flags.as_of))
+    views = list(tables_of(flags.where, resolved, is_now=flags.as_of is None))
     tables = [_row(view) for view in views]
     if flags.as_json:
         shown = [{**row, "renamed": dict(view.renamed)} for row, view in zip(tables, views, strict=True)]
@@ -157,7 +181,7 @@ def compact_command(flags: CompactFlags) -> None:
     """Make larger files of the small ones of the change tables in DIRECTORY."""
     from headwater.lakes.compaction import compact
 
-    for table in compact(flags.directory, flags.target_file_bytes):
+    for table in compact(flags.where, flags.target_file_bytes):
         sys.stdout.write(f"{table.name}: {table.removed} files are {table.added}\n")
 
 
@@ -168,7 +192,7 @@ def expire_command(flags: ExpireFlags) -> None:
     from headwater.lakes.target_directory import Lake
 
     since = _since(flags.older_than)
-    with Lake(LandingTarget.at(flags.directory)) as lake:
+    with Lake(LandingTarget.at(flags.where)) as lake:
         for name, expired in lake.expire(since).items():
             sys.stdout.write(f"{name}: removed {expired.files} files of {expired.bytes} bytes\n")
 
@@ -180,8 +204,8 @@ def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
     from headwater.landing.resuming import Settings
     from headwater.pipeline.windows.run_index import WindowBounds
 
-    target = flags.rules.applied(LandingTarget.at(flags.directory))
-    request = flags.source.request(session_settings((), flags.rules.client_encoding))
+    target = flags.rules.applied(LandingTarget.at(flags.where))
+    request = flags.source.beside(target.where).request(session_settings((), flags.rules.client_encoding))
     with landing_progress("none" if flags.quiet else flags.progress) as (progress, watch):
         engine = landing_engine(flags.tasks, target.catalog_impl, progress)
         settings = Settings(progress, WindowBounds(flags.window_bytes), watch)
@@ -189,6 +213,12 @@ def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
     if not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")
     return exit_status(result)
+
+
+def _place(directory: str | Path, options: Sequence[str]) -> Where:
+    from headwater.lakes.stores.places import place_of
+
+    return place_of(directory, storage_pairs(options))
 
 
 def _since(text: str) -> datetime:

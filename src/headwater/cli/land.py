@@ -10,13 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from headwater.cli.config_file import config_flag
-from headwater.cli.flags import PATH, Age, command, from_choice, from_flag, from_flags
+from headwater.cli.flags import TARGET, Age, command, from_choice, from_flag, from_flags
 from headwater.cli.process.setup import printing_aside
 from headwater.cli.shared_flags import (
     EngineFlags,
@@ -24,6 +23,7 @@ from headwater.cli.shared_flags import (
     exclude_flag,
     parsed_lsn,
     session_settings,
+    storage_pairs,
     tables_flag,
     window_flag,
 )
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headwater.jobs.engine import Engine
     from headwater.jobs.outcome import Progress
     from headwater.lakes.landing_target import LandingTarget
+    from headwater.lakes.stores.places import Where
     from headwater.landing.landing_pass import LandingResult
     from headwater.landing.upkeep import UpkeepOptions
     from headwater.pipeline.windows.commit_pace import CommitPace
@@ -125,7 +126,13 @@ class LandFlags:
     source: SourceFlags = from_flags(SourceFlags, without=("start",), optional=("catalog",))
     tables: Sequence[str] = tables_flag(help="Only these tables.")
     exclude: Sequence[str] = exclude_flag()
-    to: str = from_flag("--to", type=PATH, required=True, metavar="DIR", help="Where the tables are.")
+    to: str = from_flag(
+        "--to",
+        type=TARGET,
+        required=True,
+        metavar="DIR|ADDRESS",
+        help="Where the tables are: a directory, or a folder in a store (s3://BUCKET/FOLDER).",
+    )
     form: str = from_choice("--format", "parquet", "delta", "iceberg", help="Of the tables.")
     iceberg_catalog: str | None = from_flag(
         "--iceberg-catalog",
@@ -254,13 +261,30 @@ class LandFlags:
         return None if self.maintain is None else UpkeepOptions(self.maintain, self.maintain_every)
 
     @property
+    def where(self) -> Where:
+        """The place where the changes land.
+
+        Raises:
+            UsageError: it is of no store that can be written to, or of none that all workers could write to.
+        """
+        from headwater.lakes.stores.places import StorePath, place_of
+
+        where = place_of(self.to, storage_pairs(self.source.storage_options))
+        master = self.tasks.master
+        if isinstance(where, StorePath) and master is not None and not master.startswith("local"):
+            raise UsageError(
+                "workers of other machines cannot land to a store yet", hint="leave out --master, or --master local[*]"
+            )
+        return where
+
+    @property
     def target(self) -> LandingTarget:
         """The place where the changes land, and how."""
         from headwater.lakes.landing_target import LandingTarget
 
         return self.rules.applied(
             LandingTarget(
-                Path(self.to),
+                self.where,
                 self.form,
                 mode=self.mode,
                 iceberg_catalog=self.iceberg_catalog,
@@ -307,7 +331,7 @@ def _land_wal(flags: LandFlags) -> int:
     from headwater.pipeline.windows.run_index import WindowBounds
     from headwater.plugins.table_patterns import TablePatterns
 
-    request = flags.source.request(
+    request = flags.source.beside(flags.where).request(
         session_settings((), flags.rules.client_encoding, flags.source.server_version),
         tables=TablePatterns.parse(flags.tables, flags.exclude),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -140,6 +140,17 @@ class SourceFlags(WalFlags):
     server_version: str | None = version_flag()
     start: str | None = start_flag()
     end: str | None = end_flag()
+
+    def beside(self, target: object) -> Self:
+        """Return the same, without the options for stores where only a target is in one.
+
+        Args:
+            target: a place of :mod:`headwater.lakes.stores.places`.
+        """
+        from headwater.lakes.stores.places import StorePath
+
+        is_in_store = any("://" in place for place in self.wal)
+        return self if is_in_store or not isinstance(target, StorePath) else replace(self, storage_options=())
 
     def request(self, settings: Pairs | None = None, **others: Any) -> DecodeRequest:
         """Make the request.

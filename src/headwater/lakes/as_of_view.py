@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from headwater.lakes.bound_names import oids_by_name
@@ -17,6 +16,7 @@ from headwater.lakes.lake_table import LakeFormat, TableSize, errors_at
 from headwater.lakes.landing_target import LandingTarget, own_directory
 from headwater.lakes.paused import LANDING, PAUSED, PausedTable, paused_tables
 from headwater.lakes.resolved_log import Resolved, resolved_at
+from headwater.lakes.stores.places import NO_OPTIONS, Where, place_of
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,21 @@ class TableView:
     paused: PausedTable | None = None
 
 
-def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
+def read_as_of(
+    place: str | Where,
+    lsn: int | None = None,
+    time: datetime | None = None,
+    storage_options: Mapping[str, str] = NO_OPTIONS,
+) -> Resolved:
     """Return the versions of a target's tables that belong together: the last ones, or those of a time before.
 
     Windows are what is distinguished: between two of them, it is the one before.
 
     Args:
-        place: the target's directory.
+        place: the target's directory, or its address in a store.
         lsn: nothing that committed at or after it.
         time: nothing that committed later; with a time zone.
+        storage_options: fsspec's for the store, by names.
 
     Returns:
         which version of each table to read, the LSN up to which they have everything, and which tables stand elsewhere
@@ -61,11 +67,12 @@ def read_as_of(place: Path, lsn: int | None = None, time: datetime | None = None
     Raises:
         LakeError: nothing is known of then.
     """
-    with errors_at(place):
-        return resolved_at(own_directory(place), lsn, time)
+    where = place_of(place, storage_options)
+    with errors_at(where):
+        return resolved_at(own_directory(where), lsn, time)
 
 
-def tables_of(place: Path, resolved: Resolved, *, is_now: bool = False) -> Iterator[TableView]:
+def tables_of(place: Where, resolved: Resolved, *, is_now: bool = False) -> Iterator[TableView]:
     """Yield the tables of a target in certain versions, by their names.
 
     Args:
@@ -89,7 +96,7 @@ def tables_of(place: Path, resolved: Resolved, *, is_now: bool = False) -> Itera
         form.close()
 
 
-def _view(form: LakeFormat, place: Path, name: str, version: int) -> TableView:
+def _view(form: LakeFormat[Any], place: Where, name: str, version: int) -> TableView:
     if version < 0:
         return TableView(name, version, TableSize(0, 0, 0))
     schema = form.schema(place / name, name, version)

@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, count
-from pathlib import Path
 from typing import Any
 
-from headwater.base.whole_files import write_whole
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
+from headwater.lakes.stores.places import Where, put_file
 
 TABLES, REPLACED = "tables.json", "replaced.json"
 _LEFT = "left."
@@ -40,7 +39,7 @@ class BoundNames:
     """
 
     def __init__(
-        self, own: Path, place: Path, identifier: Callable[[str], tuple[str, ...]], *, numbers_taken: bool
+        self, own: Where, place: Where, identifier: Callable[[str], tuple[str, ...]], *, numbers_taken: bool
     ) -> None:
         self._own, self._place, self._identifier = own, place, identifier
         self._numbers_taken = numbers_taken
@@ -215,7 +214,7 @@ class BoundNames:
             save_object(self._own / name, value)
 
 
-def oids_by_name(own: Path) -> dict[str, int]:
+def oids_by_name(own: Where) -> dict[str, int]:
     """Return the OIDs of the tables that land under names.
 
     Args:
@@ -231,6 +230,6 @@ def _oid_of(key: str) -> str | None:
     return first if first.isdecimal() else None
 
 
-def save_object(path: Path, value: dict[str, Any]) -> None:
+def save_object(path: Where, value: dict[str, Any]) -> None:
     """Write a file of JSON that is whole or not there; what was there before is replaced."""
-    write_whole(path, [json.dumps(value).encode()])
+    put_file(path, [json.dumps(value).encode()])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +24,7 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes.deleted_rows import left_rows
 from headwater.lakes.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.stores.places import Where, readable
 from headwater.lakes.target_directory import Lake
 
 TARGET_FILE_BYTES = 128 << 20
@@ -50,7 +50,7 @@ class Compacted:
         return Compacted(self.name, self.removed + removed, self.added + 1)
 
 
-def compact(place: Path, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Compacted]:
+def compact(place: Where, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Compacted]:
     """Compact the tables of a target.
 
     Args:
@@ -111,7 +111,7 @@ def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
     """Return a file of the rows of several."""
     assert table.landed.schema is not None
     schema = table.file_schema(table.landed.schema)
-    with errors_at(Path(table.staging)):
+    with errors_at(table.staging):
         rows = pa.concat_tables([_read(table, file, schema) for file in group])
         rows = pa.table(_sorted(rows).columns, schema=schema)
         return write_data_file(rows, table.staging, file_name(pc.max(rows["_commit_lsn"]).as_py()))
@@ -119,7 +119,8 @@ def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
 
 def _read(table: LakeTable, file: DataFile, schema: pa.Schema) -> pa.Table:
     """Return rows of a file; of columns that came later they have nothing."""
-    rows: pa.Table = dataset([table.locate(file.path)], schema=schema, format="parquet").to_table()
+    paths, system = readable([table.locate(file.path)])
+    rows: pa.Table = dataset(paths, schema=schema, format="parquet", filesystem=system).to_table()
     return left_rows(rows, file.deleted)
 
 

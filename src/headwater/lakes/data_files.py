@@ -15,7 +15,6 @@ import os
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +22,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.base.system_errors import system_error
-from headwater.base.whole_files import sync_file
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
+from headwater.lakes.stores.places import new_file
 from headwater.rows.columns.arrow import no_rows
 
 _ARROW = b"ARROW:schema"
@@ -61,7 +60,7 @@ def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, na
         LakeError: it cannot be written; names it.
         HeadwaterError: batches cannot be read.
     """
-    with errors_at(Path(place, name)):
+    with errors_at(os.path.join(place, name)):
         return _written(_read(batches), schema, place, name)
 
 
@@ -79,13 +78,12 @@ def _written(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: s
     there = iter(batches)
     first = next(there, None)
     first = no_rows(schema) if first is None else first
-    with open(staged_path(place, name), "xb") as sink:
+    with new_file(staged_path(place, name)) as sink:
         options = {**parquet_options(schema), "store_schema": False, "metadata_collector": footers}
         with pq.ParquetWriter(sink, _as_read(first, schema), **options) as writer:
             for rows in _row_groups(chain([first], there)):
                 writer.write_table(rows)
                 seen.add(rows)
-        sync_file(sink)
         size = sink.tell()
     return DataFile(name, seen.rows, size, *_bounds(footers[0], schema, seen.with_nan), seen.nulls)
 

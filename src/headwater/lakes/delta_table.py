@@ -15,7 +15,10 @@ Where rows are deleted beside files (``--write-mode merge-on-read``), or a table
 ``deltalake`` cannot say so in its actions. Then the commit is written here
 (:mod:`headwater.lakes.deletes.delta_log`): columns, files and vectors in one version.
 
-Known gaps: column mapping.
+In a store it is the same, but that the answer to a commit may be lost. The library finds its own commit in the log
+then, and takes it for another writer's. The table is read again, and has the commit if it has the names of its files.
+
+Known gaps: column mapping; in a store, rows that are deleted beside files.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.deletes.deleted_rows import Positions, united
 from headwater.lakes.deletes.deletion_vectors import DeletionVector, write_vectors
@@ -64,6 +67,8 @@ from headwater.lakes.lake_table import (
     remove_files,
     require_no_others,
 )
+from headwater.lakes.stores.library_options import options_for_delta
+from headwater.lakes.stores.places import StorePath, Where, folder_at, require_local, size_of, sync_folder
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -93,14 +98,14 @@ class DeltaLakeTable(LakeTable):
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, place: Path, source: str, name: str, *, deletes_beside: bool = False) -> None:
+    def __init__(self, place: Where, source: str, name: str, *, deletes_beside: bool = False) -> None:
         self.place, self._name, self._source, self._deletes_beside = place, name, source, deletes_beside
         with _told(place):
             self._table = _opened(place)
             self._landed = self._read()
             self._files, self._seen = _files_of(self._table, place), self.version
             if self._table is not None and self._writes_log:
-                _protocol(self._table).require_known(place, self._table.metadata().configuration)
+                _protocol(self._table).require_known(_local(place), self._table.metadata().configuration)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Delta itself tells of others."""
@@ -117,7 +122,7 @@ class DeltaLakeTable(LakeTable):
     @property
     def staging(self) -> str:
         """The table's directory; see :class:`LakeTable`: files that no commit names are none of the table's."""
-        return str(self.place)
+        return folder_at(self.place)
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -133,7 +138,7 @@ class DeltaLakeTable(LakeTable):
         return self._deletes_beside or (self._table is not None and _has_vectors(self._table))
 
     def locate(self, path: str) -> str:
-        return str(self.place / path)
+        return f"{self.staging}/{path}"
 
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
@@ -160,19 +165,38 @@ class DeltaLakeTable(LakeTable):
         assert landed.schema is not None
         schema = Schema.from_arrow(landed.schema)
         with _told(self.place):
-            sync_directory(self.place)
+            sync_folder(self.place)
             files = self._vectored(deleted)
             if self._writes_log:
                 self._log(schema, [*added, *files.values()], landed, [*removed, *files], has_same_rows=has_same_rows)
-            elif self._table is None:
-                self._make(schema, added, landed)
             else:
-                self._change(self._table, schema, added, landed, removed, has_same_rows=has_same_rows)
+                with self._answered(added, landed):
+                    if self._table is None:
+                        self._make(schema, added, landed)
+                    else:
+                        self._change(self._table, schema, added, landed, removed, has_same_rows=has_same_rows)
             gone = set(removed)
             self._files = {path: file for path, file in self._files.items() if path not in gone}
             self._files |= {file.path: file for file in added} | files
             self._seen = self.version
             self._landed = landed
+
+    @contextmanager
+    def _answered(self, added: Sequence[DataFile], landed: Landed) -> Iterator[None]:
+        """Let a commit be made whose answer a store has lost: the library finds it, and takes it for another one's."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            yield
+        except DeltaError:
+            if isinstance(self.place, Path):
+                raise
+            self._table = _opened(self.place)
+            known = None if self._table is None else self._table.transaction_version(_application(landed.source))
+            # No other attempt has these names.
+            there = _files_of(self._table, self.place)
+            if known != landed.commit_lsn or any(file.path not in there for file in added):
+                raise
 
     def _vectored(self, deleted: Mapping[str, Positions]) -> dict[str, DataFile]:
         """Return files of which rows are deleted, with vectors of all that are."""
@@ -181,7 +205,7 @@ class DeltaLakeTable(LakeTable):
             path: positions if (before := known[path]) is None else united(before.positions(), positions)
             for path, positions in deleted.items()
         }
-        vectors = write_vectors(self.place, rows)
+        vectors = write_vectors(_local(self.place), rows) if rows else {}
         return {path: replace(self._files[path], deleted=vector) for path, vector in vectors.items()}
 
     def _log(
@@ -206,7 +230,7 @@ class DeltaLakeTable(LakeTable):
             *(_remove_action(self._files[path], changes_rows) for path in removed),
             *(_add_action(file, changes_rows) for file in added),
         ]
-        write_commit(self.place / "_delta_log", version, actions)
+        write_commit(_local(self.place) / "_delta_log", version, actions)
         if self._table is None:
             self._table = _opened(self.place)
         else:
@@ -265,7 +289,14 @@ class DeltaLakeTable(LakeTable):
 
         files, properties = [_add(file) for file in added], _properties(landed)
         create_table_with_add_actions(
-            _address(self.place), schema, files, "error", [], name=self._name, commit_properties=properties
+            _address(self.place),
+            schema,
+            files,
+            "error",
+            [],
+            name=self._name,
+            commit_properties=properties,
+            storage_options=_options(self.place),
         )
         self._table = _opened(self.place)
 
@@ -355,7 +386,7 @@ class DeltaLakeTable(LakeTable):
         return Landed(version, _schema(self._table), self._source)
 
 
-class DeltaFormat(LakeFormat):
+class DeltaFormat(LakeFormat[Where]):
     """Delta tables; there is nothing that they share.
 
     Args:
@@ -365,46 +396,52 @@ class DeltaFormat(LakeFormat):
     def __init__(self, *, deletes_beside: bool = False) -> None:
         self._deletes_beside = deletes_beside
 
-    def table(self, place: Path, source: str, name: str) -> LakeTable:
+    def table(self, place: Where, source: str, name: str) -> LakeTable:
         return DeltaLakeTable(place, source, name, deletes_beside=self._deletes_beside)
 
     @override
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: by Delta's own vacuum, and files of vectors; its log has rules of its own."""
         from deltalake import DeltaTable
 
         with _told(place):
-            table = DeltaTable(_address(place))
+            table = DeltaTable(_address(place), storage_options=_options(place))
             hours = max(math.ceil((datetime.now(UTC) - older_than) / timedelta(hours=1)), 0)
             versions = [at for at in range(table.version() + 1) if at in kept_versions]
             names = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
-            sizes = [path.stat().st_size for file in names if (path := place / file).exists()]
+            sizes = [size for file in names if (size := size_of(place / file)) is not None]
             removed = table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
             )
+            if isinstance(place, StorePath):
+                return Expired(len(removed), sum(sizes))
             vectors = unused_vectors(place, [*versions, table.version()], older_than)
             gone = remove_files(vectors, older_than.timestamp())
             return Expired(len(removed) + gone.files, sum(sizes) + gone.bytes)
 
     @override
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         from deltalake import DeltaTable
 
         with _told(place):
-            return TableSize.of(_files_of(DeltaTable(_address(place), version=version), place).values())
+            table = DeltaTable(_address(place), version=version, storage_options=_options(place))
+            return TableSize.of(_files_of(table, place).values())
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         from deltalake import DeltaTable
 
         with _told(place):
-            return _schema(DeltaTable(_address(place), version=version))
+            return _schema(DeltaTable(_address(place), version=version, storage_options=_options(place)))
 
 
-def _opened(place: Path) -> DeltaTable | None:
+def _opened(place: Where) -> DeltaTable | None:
     from deltalake import DeltaTable
 
     address = _address(place)
+    if isinstance(place, StorePath):
+        is_there = DeltaTable.is_deltatable(address, storage_options=_options(place))
+        return DeltaTable(address, storage_options=_options(place)) if is_there else None
     if not _has_log(place):
         require_no_others(place)
         place.mkdir(parents=True, exist_ok=True)
@@ -416,12 +453,28 @@ def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]  # any schema of Arrow's C interface
 
 
-def _address(place: Path) -> str:
+def _local(place: Where) -> Path:
+    return require_local(place, "rows that are deleted beside files", "--write-mode copy-on-write")
+
+
+def _options(place: Where) -> dict[str, str] | None:
+    return options_for_delta(place.store) if isinstance(place, StorePath) else None
+
+
+def _address(place: Where) -> str:
     """Return a directory as the library finds it, whatever is in its name, and from wherever the path begins.
 
     Raises:
         LakeError: the library would look elsewhere.
     """
+    if isinstance(place, StorePath):
+        if not re.fullmatch(r"[\w.=/ -]+", place.key, re.ASCII):
+            raise LakeNameError(
+                "deltalake finds folders in stores by letters, digits, spaces and . _ - = only",
+                file=str(place),
+                hint="land as Parquet, or leave the table out (--exclude)",
+            )
+        return quote(str(place), safe="/:")
     whole = place.resolve()
     misread = _MISREAD.search(str(whole))
     if misread is not None:
@@ -543,7 +596,7 @@ def _bound(value: Any, *, up: bool) -> Any:
     return value if isinstance(value, bool | int | float | str) else None
 
 
-def _files_of(table: DeltaTable | None, place: Path) -> dict[str, DataFile]:
+def _files_of(table: DeltaTable | None, place: Where) -> dict[str, DataFile]:
     """Return the files of a table as of its version, with what the log says of them."""
     if table is None:
         return {}
@@ -551,8 +604,9 @@ def _files_of(table: DeltaTable | None, place: Path) -> dict[str, DataFile]:
     files = {action["path"]: _file_of(action) for action in actions}
     if not _has_vectors(table):
         return files
-    noted = vectors_in_log(place / "_delta_log", table.version())
-    vectors = {path: DeletionVector.named(place, note) for path, note in noted.items() if path in files}
+    here = _local(place)
+    noted = vectors_in_log(here / "_delta_log", table.version())
+    vectors = {path: DeletionVector.named(here, note) for path, note in noted.items() if path in files}
     return files | {path: replace(files[path], deleted=vector) for path, vector in vectors.items()}
 
 
@@ -570,7 +624,7 @@ def _file_of(action: Mapping[str, Any]) -> DataFile:
 
 
 @contextmanager
-def _told(place: Path) -> Iterator[None]:
+def _told(place: Where) -> Iterator[None]:
     """Raise errors of Delta and of the system as ours."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 

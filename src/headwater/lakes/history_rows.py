@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.lakes.deletes.deleted_rows import DeletedRows, left_rows
+from headwater.lakes.stores.places import readable
 from headwater.rows.columns.arrow import no_rows
 
 VALID_FIELDS = (
@@ -33,8 +34,20 @@ def read_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedR
         path: of the file; columns: which; None for all.
         deleted: rows that are not there any more.
     """
-    rows = pq.read_table(path, columns=None if columns is None else list(columns), partitioning=None)
+    (place,), system = readable([path])
+    wanted = None if columns is None else list(columns)
+    rows = pq.read_table(place, columns=wanted, partitioning=None, filesystem=system)
     return left_rows(rows, deleted)
+
+
+def schema_of(path: str) -> pa.Schema:
+    """Return the columns of a file.
+
+    Args:
+        path: of the file.
+    """
+    (place,), system = readable([path])
+    return pq.read_schema(place, filesystem=system)
 
 
 def valid_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedRows | None = None) -> pa.Table:

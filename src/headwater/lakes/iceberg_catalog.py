@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.lake_table import errors_at
+from headwater.lakes.stores.library_options import options_for_iceberg
+from headwater.lakes.stores.places import StorePath, Where, require_local
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -58,7 +60,7 @@ class PreparedCommit:
         return cls(table, (*transaction._requirements, same), transaction._updates)
 
 
-def open_catalog(place: Path, name: str | None) -> Catalog:
+def open_catalog(place: Where, name: str | None) -> Catalog:
     """Return the catalog of a target.
 
     Args:
@@ -70,12 +72,15 @@ def open_catalog(place: Path, name: str | None) -> Catalog:
     """
     if name is None:
         with iceberg_errors(place):
-            return own_catalog(place)
+            return own_catalog(require_local(place, "a catalog of SQLite", "--iceberg-catalog NAME"))
     from pyiceberg.catalog import load_catalog
 
     try:
         with iceberg_errors(place):
-            return load_catalog(name)
+            catalog = load_catalog(name)
+            if isinstance(place, StorePath):
+                catalog.properties.update(options_for_iceberg(place.store))
+            return catalog
     except LakeError as error:
         raise LakeError(
             f"catalog {name}: {error.message.removeprefix('Iceberg: ')}",
@@ -92,7 +97,7 @@ def own_catalog(place: Path) -> SqlCatalog:
     return SqlCatalog(OWN_CATALOG, uri=uri, warehouse=str(place))
 
 
-def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: Path) -> None:
+def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: Where) -> None:
     """Commit to tables, to all of them or none where the catalog is in an SQL database.
 
     Args:
@@ -127,7 +132,7 @@ def _commit_each(catalog: Catalog, commits: Sequence[PreparedCommit]) -> None:
 
 
 @contextmanager
-def iceberg_errors(place: Path) -> Iterator[None]:
+def iceberg_errors(place: Where) -> Iterator[None]:
     """Raise errors of Iceberg, of its catalog's database and of the system as ours."""
     from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 

@@ -20,6 +20,7 @@ Known gaps: partitioned and sorted tables; files elsewhere than in the target's 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +37,6 @@ from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.deletes.deleted_rows import Positions
 from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
@@ -54,6 +54,7 @@ from headwater.lakes.lake_table import (
     remove_files,
     require_source,
 )
+from headwater.lakes.stores.places import StorePath, Where, folder_at, make_folder, require_local, sync_folder
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ _VERSION = 2
 _PROPERTIES = {"format-version": str(_VERSION), "commit.manifest-merge.enabled": "true"}
 
 
-class IcebergFormat(LakeFormat):
+class IcebergFormat(LakeFormat[Where]):
     """Iceberg tables of a target, in one catalog.
 
     Args:
@@ -90,13 +91,13 @@ class IcebergFormat(LakeFormat):
     """The ids of columns are those of the transaction that the next commit is made of."""
 
     def __init__(
-        self, place: Path, catalog: str | None = None, namespace: str | None = None, *, deletes_beside: bool = False
+        self, place: Where, catalog: str | None = None, namespace: str | None = None, *, deletes_beside: bool = False
     ) -> None:
         self._place, self._namespace, self._has_own = place.absolute(), namespace, catalog is None
         self._deletes_beside = deletes_beside
         self.catalog = open_catalog(self._place, catalog)
 
-    def table(self, place: Path, source: str, name: str) -> IcebergLakeTable:
+    def table(self, place: Where, source: str, name: str) -> IcebergLakeTable:
         identifier = self.identifier(name)
         with iceberg_errors(place):
             self.catalog.create_namespace_if_not_exists(identifier[:-1])
@@ -111,7 +112,7 @@ class IcebergFormat(LakeFormat):
             return namespace, table
         return *self._namespace.split("."), name.replace(".", "_")
 
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: snapshots, and then all files of the table that none of the others has."""
         with iceberg_errors(place):
             table, before = self.catalog.load_table(self.identifier(name)), older_than.timestamp()
@@ -121,22 +122,24 @@ class IcebergFormat(LakeFormat):
             if gone:
                 table.maintenance.expire_snapshots().by_ids(gone).commit()
             used = set(reachable(table.refresh(), before))
+            if isinstance(place, StorePath):
+                return _removed(place, used, before)
             there = (path for part in ("data", "metadata") for path in (place.absolute() / part).glob("*"))
             return remove_files((path for path in there if str(path) not in used), before)
 
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         with iceberg_errors(place):
             table = self.catalog.load_table(self.identifier(name))
             snapshot = table.snapshot_by_id(version)
             if snapshot is None:
                 raise LakeError(f"snapshot {version} has expired", file=str(place))
             if int(_properties(snapshot).get("total-delete-files", "0")):
-                files = _placed_files(table, place / "data", version)
+                files = _placed_files(table, str(place / "data"), version)
                 return TableSize.of(_shown(path, file, table.schema()) for path, file in files.items())
         return _size_of(snapshot)
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         """See :class:`LakeFormat`: those that it has now."""
         with iceberg_errors(place):
             return _schema(self.catalog.load_table(self.identifier(name)))
@@ -156,7 +159,18 @@ class IcebergFormat(LakeFormat):
         self.catalog.close()
 
 
-def _catalog_lies_there(name: str, place: Path) -> LakeError:
+def _removed(place: StorePath, used: Container[str], older_than: float) -> Expired:
+    """Remove files of a table in a store that it does not use, and that are older than a time."""
+    removed = Expired(0, 0)
+    for part in ("data", "metadata"):
+        for key, size, time in list(place.store.listed(f"{place.key}/{part}/")):
+            if time < older_than and place.store.address(key) not in used:
+                place.store.remove(key)
+                removed = Expired(removed.files + 1, removed.bytes + size)
+    return removed
+
+
+def _catalog_lies_there(name: str, place: Where) -> LakeError:
     """Return the error of a table whose directory would be called as the catalog's file, or what SQLite adds to it."""
     return LakeNameError(
         f'the directory of table "{name}" would be called as a file of the catalog is',
@@ -182,7 +196,7 @@ class IcebergLakeTable(LakeTable):
         self,
         catalog: Catalog,
         identifier: tuple[str, ...],
-        place: Path,
+        place: Where,
         source: str,
         *,
         deletes_beside: bool = False,
@@ -193,7 +207,7 @@ class IcebergLakeTable(LakeTable):
         self._found: dict[str, PlacedFile] | None = None
         self._changed: dict[str, PlacedFile] = {}
         with iceberg_errors(place):
-            Path(self.staging).mkdir(parents=True, exist_ok=True)
+            make_folder(place / "data")
             self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
             self._landed = self._read()
         if self._table is not None and deletes_beside:
@@ -215,7 +229,7 @@ class IcebergLakeTable(LakeTable):
     @property
     def staging(self) -> str:
         """The directory of data; see :class:`LakeTable`: files that no snapshot names are none of the table's."""
-        return str(self.place / "data")
+        return folder_at(self.place / "data")
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -233,13 +247,13 @@ class IcebergLakeTable(LakeTable):
         return self._deletes_beside
 
     def locate(self, path: str) -> str:
-        return str(Path(self.staging) / path)
+        return os.path.join(self.staging, path)
 
     def _files(self) -> dict[str, PlacedFile]:
         """Return the files of the table, by their paths below ``staging``, or their whole ones."""
         if self._found is None:
             with iceberg_errors(self.place):
-                self._found = {} if self._table is None else _placed_files(self._table, Path(self.staging))
+                self._found = {} if self._table is None else _placed_files(self._table, self.staging)
         return self._found
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -303,7 +317,7 @@ class IcebergLakeTable(LakeTable):
         with iceberg_errors(self.place):
             gone = [self._files()[path] for path in [*removed, *deleted]]
             self._changed = self._deleting(deleted, landed)
-            sync_directory(Path(self.staging))
+            sync_folder(self.place / "data")
             transaction = self._transaction(landed.schema)
             fields = transaction.table_metadata.schema()
             transaction.set_properties(
@@ -327,7 +341,7 @@ class IcebergLakeTable(LakeTable):
 
     def _deleting(self, deleted: Mapping[str, Positions], landed: Landed) -> dict[str, PlacedFile]:
         """Write the delete files of a commit; gives the files that they are of, as they are then."""
-        place, name = Path(self.staging), f"part-{landed.commit_lsn:016X}"
+        place, name = _local(self.place) / "data", f"part-{landed.commit_lsn:016X}"
         return {path: self._files()[path].deleting(place, name, positions) for path, positions in deleted.items()}
 
     def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
@@ -345,7 +359,7 @@ class IcebergLakeTable(LakeTable):
         table = self._table
         if table is None:
             return Landed(-1, None, self._source)
-        if local_path(table.location()) != str(self.place):
+        if local_path(table.location()) != str(self.place) != table.location():
             raise LakeError(
                 f"the table {'.'.join(self._identifier)} lies in {table.location()}",
                 file=str(self.place),
@@ -356,7 +370,7 @@ class IcebergLakeTable(LakeTable):
         return Landed(commit_lsn, _schema(table), self._source)
 
 
-def _placed_files(table: Table, staging: Path, version: int | None = None) -> dict[str, PlacedFile]:
+def _placed_files(table: Table, staging: str, version: int | None = None) -> dict[str, PlacedFile]:
     """Return the files of a table, by their paths below ``staging``, or their whole ones.
 
     Args:
@@ -366,7 +380,11 @@ def _placed_files(table: Table, staging: Path, version: int | None = None) -> di
     return {task.file.file_path.removeprefix(f"{staging}/"): PlacedFile.of(task) for task in tasks}
 
 
-def _require_deletes(table: Table, place: Path) -> None:
+def _local(place: Where) -> Path:
+    return require_local(place, "rows that are deleted beside files", "--write-mode copy-on-write")
+
+
+def _require_deletes(table: Table, place: Where) -> None:
     """See that a table's format has the delete files that are written here.
 
     Raises:

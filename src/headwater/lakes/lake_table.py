@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
@@ -27,10 +27,11 @@ from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
 from headwater.lakes.overlapped import overlapped
+from headwater.lakes.stores.places import Where
 
 
 @contextmanager
-def errors_at(place: Path) -> Iterator[None]:
+def errors_at(place: str | Where) -> Iterator[None]:
     """Raise errors of the system as ours."""
     try:
         yield
@@ -122,7 +123,7 @@ def require_no_others(place: Path) -> None:
         )
 
 
-def require_source(known: str, source: str, place: Path | None, table: str = "the table") -> None:
+def require_source(known: str, source: str, place: Where | None, table: str = "the table") -> None:
     """See that a table's rows are of the database that lands.
 
     Args:
@@ -360,7 +361,11 @@ class TableCommit:
         self.table.commit(self.added, self.landed, self.removed, has_same_rows=self.has_same_rows)
 
 
-class LakeFormat(ABC):
+P = TypeVar("P", bound=Where, contravariant=True)
+"""Places where a format can have tables."""
+
+
+class LakeFormat(ABC, Generic[P]):
     """A format of tables, as a target has it; open while somebody lands.
 
     Attributes:
@@ -371,7 +376,7 @@ class LakeFormat(ABC):
     stages_ahead = True
 
     @abstractmethod
-    def table(self, place: Path, source: str, name: str) -> LakeTable:
+    def table(self, place: P, source: str, name: str) -> LakeTable:
         """Open a table.
 
         Args:
@@ -395,7 +400,7 @@ class LakeFormat(ABC):
         return (name,)
 
     @abstractmethod
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: P, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """Remove what only old versions of a table consist of, and what belongs to none; the target is held alone.
 
         Args:
@@ -408,7 +413,7 @@ class LakeFormat(ABC):
         """
 
     @abstractmethod
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: P, name: str, version: int) -> TableSize:
         """Return the size of a version of a table; nothing is locked for that.
 
         Args:
@@ -420,7 +425,7 @@ class LakeFormat(ABC):
             LakeError: there is no such version, or it has expired.
         """
 
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:  # noqa: ARG002
+    def schema(self, place: P, name: str, version: int) -> pa.Schema | None:  # noqa: ARG002
         """Return the columns of a version of a table, which say whose they are; None where only its catalog knows.
 
         Args:
@@ -439,5 +444,5 @@ class LakeFormat(ABC):
         """
         overlapped(TableCommit.make, commits)
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Let go of what the format holds; most hold nothing."""

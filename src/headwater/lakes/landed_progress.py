@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from pathlib import Path
 
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.open_tables import OpenTables
 from headwater.lakes.paused import PausedTables, stand_at
 from headwater.lakes.resolved_log import ResolvedLog
-from headwater.slots.kept_state import KeptState, find_state, keep_state
-
-_NEWEST = (1 << 63) - 1
+from headwater.lakes.stores.places import Where
+from headwater.lakes.stores.states import keep_state_in, newest_state, remove_states
+from headwater.slots.kept_state import KeptState
 
 _STATE_BYTES = 1 << 20
 """No segment of WAL is smaller."""
@@ -34,7 +33,7 @@ class LandedProgress:
         tables: those that the run has open; paused: those that land no further.
     """
 
-    def __init__(self, states: Path, log: ResolvedLog, tables: OpenTables, paused: PausedTables) -> None:
+    def __init__(self, states: Where, log: ResolvedLog, tables: OpenTables, paused: PausedTables) -> None:
         self._states, self._log, self._tables, self._paused = states, log, tables, paused
         self._unwritten: KeptState | None = None
         self._latest: datetime | None = None
@@ -47,7 +46,7 @@ class LandedProgress:
         Raises:
             SlotError: it is damaged.
         """
-        return find_state(self._states, _NEWEST) if any(self._states.glob("*.state")) else None
+        return newest_state(self._states)
 
     def resolve(self, kept_state: KeptState, commit_time: datetime | None) -> None:
         """Note that all tables have everything up to a state.
@@ -73,13 +72,11 @@ class LandedProgress:
             return
         kept_state = self._unwritten
         self._note(kept_state.state.lsn, self._latest)
-        path = keep_state(self._states, kept_state)
+        keep_state_in(self._states, kept_state)
         self._unwritten = None
         self._written_lsn, self._written_commits = kept_state.state.lsn, self._tables.commits
         with errors_at(self._states):
-            for other in self._states.glob("*.state"):
-                if other != path:
-                    other.unlink(missing_ok=True)
+            remove_states(self._states, [kept_state.state.lsn])
 
     def note_resolved(self, lsn: int, commit_time: datetime | None) -> None:
         """Note that all tables have everything up to an LSN, where no state says how to go on from there.

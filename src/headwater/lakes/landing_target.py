@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from headwater.errors import LakeError
 from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
+from headwater.lakes.stores.places import StorePath, Where, read_file, require_local
 from headwater.rows.columns.column_types import (
     AS_STRING,
     AS_VARIANT,
@@ -59,8 +60,8 @@ class LandingTarget:
     """The place where changes land.
 
     Attributes:
-        place: a directory, which is made; each table has one in it. It is made absolute: libraries take a path that
-            begins with ``name:`` for an address.
+        where: a directory, which is made; each table has one in it. It is made absolute: libraries take a path that
+            begins with ``name:`` for an address. Or a place in a store.
         format: one of FORMATS.
         on_unrepresentable: see :data:`headwater.rows.columns.column_types.ON_UNREPRESENTABLE`.
         schema_evolution: see :data:`headwater.lakes.lake_schema.SCHEMA_EVOLUTION`.
@@ -77,7 +78,7 @@ class LandingTarget:
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
     """
 
-    place: Path
+    where: Where
     format: str = "parquet"
     on_unrepresentable: str = ERROR
     schema_evolution: str = EVOLVE
@@ -93,7 +94,16 @@ class LandingTarget:
     rewrite_budget: int = REWRITE_BUDGET
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place", self.place.absolute())
+        object.__setattr__(self, "where", self.where.absolute())
+
+    @property
+    def place(self) -> Path:
+        """The directory, for what knows of no store.
+
+        Raises:
+            LakeError: it is in a store.
+        """
+        return require_local(self.where, "this", "land to a directory (--to DIR)")
 
     @property
     def types(self) -> Target:
@@ -101,7 +111,7 @@ class LandingTarget:
         types = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
         return replace(types, has_variant=True) if self.jsonb == AS_VARIANT else types
 
-    def open_format(self) -> LakeFormat:
+    def open_format(self) -> LakeFormat[Any]:
         """Return the format of the tables, open.
 
         Raises:
@@ -132,7 +142,7 @@ class LandingTarget:
             )
 
     @classmethod
-    def at(cls, place: Path) -> LandingTarget:
+    def at(cls, place: Where) -> LandingTarget:
         """Read what a directory says of itself.
 
         Raises:
@@ -160,19 +170,28 @@ def numbers_taken(target: LandingTarget) -> bool:
     return target.on_table_replaced == NEW or target.schema_evolution == SPLIT or target.follows_oid
 
 
-def own_directory(place: Path) -> Path:
+@overload
+def own_directory(place: Path) -> Path: ...
+
+
+@overload
+def own_directory(place: StorePath) -> StorePath: ...
+
+
+def own_directory(place: Where) -> Where:
     """Tell where a target keeps what is none of its tables."""
     return place / "_headwater"
 
 
-def load_object(path: Path) -> dict[str, Any]:
+def load_object(path: Where) -> dict[str, Any]:
     """Return a file of JSON; empty for one that is not there.
 
     Raises:
         LakeError: it is damaged.
     """
     try:
-        value = json.loads(path.read_text()) if path.exists() else {}
+        text = read_file(path)
+        value = {} if text is None else json.loads(text)
     except ValueError as error:
         raise LakeError(f"damaged: {error}", file=str(path)) from None
     if not isinstance(value, dict):
@@ -180,14 +199,14 @@ def load_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _iceberg(target: LandingTarget) -> LakeFormat:
+def _iceberg(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.iceberg_table import IcebergFormat
 
     deletes_beside = target.write_mode == MERGE_ON_READ
-    return IcebergFormat(target.place, target.iceberg_catalog, target.namespace, deletes_beside=deletes_beside)
+    return IcebergFormat(target.where, target.iceberg_catalog, target.namespace, deletes_beside=deletes_beside)
 
 
-def _spark(target: LandingTarget) -> LakeFormat:
+def _spark(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.spark_table import SparkFormat
 
     if target.format not in SPARK_TYPES or target.namespace is None:
@@ -198,7 +217,7 @@ def _spark(target: LandingTarget) -> LakeFormat:
     return SparkFormat(target.place, target.format, target.namespace)
 
 
-_OPENERS: dict[str, Callable[[LandingTarget], LakeFormat]] = {
+_OPENERS: dict[str, Callable[[LandingTarget], LakeFormat[Any]]] = {
     "parquet": lambda _: ParquetFormat(),
     "delta": lambda target: DeltaFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "iceberg": _iceberg,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
@@ -28,8 +29,10 @@ class OpenTables:
         commits: how many commits this run has made.
     """
 
-    def __init__(self, target: LandingTarget, format: LakeFormat, registry: TargetRegistry, names: BoundNames) -> None:
-        self._place, self._format, self._registry, self._names = target.place, format, registry, names
+    def __init__(
+        self, target: LandingTarget, format: LakeFormat[Any], registry: TargetRegistry, names: BoundNames
+    ) -> None:
+        self._place, self._format, self._registry, self._names = target.where, format, registry, names
         self._tables: dict[str, tuple[str, LakeTable]] = {}
         self._claimed: dict[str, Shape] = {}
         self.commits = 0

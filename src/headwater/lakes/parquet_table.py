@@ -16,16 +16,27 @@ goes with its process.
 Tables of before have ``staged`` for ``unplaced``, and files in both with their own names, which a glob over all
 directories finds: who opens the table to write to it renames them.
 
-Known gaps: places in stores (``s3://``); a reader by glob may come between a commit and its files.
+In a store nothing is renamed: tasks write files where they stay, and a manifest is an object that is written on the
+condition that there is none of its number. The last one is looked for by its number, so that nothing is listed::
+
+    orders/data/part-….parquet                             rows; of commits, of earlier ones, and of none
+    orders/_headwater/00000000000000000007.json            the seventh commit
+
+So a glob finds too much there: who reads the files reads the manifests first. Files that left the table stay until
+somebody expires them, as do those of no commit. The target's fence stands for the lock
+(:mod:`headwater.lakes.stores.fence`).
+
+Known gaps: a reader by glob may come between a commit and its files.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -36,7 +47,7 @@ import pyarrow as pa
 from pyarrow.dataset import dataset
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory, write_if_absent
+from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
@@ -55,6 +66,17 @@ from headwater.lakes.lake_table import (
     require_source,
     staged_path,
 )
+from headwater.lakes.stores.places import (
+    NO_OPTIONS,
+    StorePath,
+    Where,
+    add_file,
+    folder_of,
+    is_there,
+    place_of,
+    read_file,
+    readable,
+)
 from headwater.pg.lsn import Lsn
 from headwater.rows.columns.arrow import no_rows
 
@@ -63,33 +85,25 @@ _REMOVED, _STAGED_BEFORE = "removed", "staged"
 _NAME = re.compile(r"(\d{20})\.json")
 _FORMAT = 1
 
+DATA = "data"
+"""The folder of files of rows, in a store."""
 
-class ParquetTable(LakeTable):
-    """A table in a directory of this machine, or one that all machines share.
+
+class _ManifestTable(LakeTable):
+    """A table that its manifests make one.
 
     Args:
-        place: the directory, which is made.
-        source: what its rows must be of.
+        place: where it is; source: what its rows must be of.
 
     Raises:
-        LakeError: it cannot be read or made, or holds rows of something else.
+        LakeError: it cannot be read, or holds rows of something else.
     """
 
-    def __init__(self, place: Path, source: str) -> None:
-        self.place, self._log = place, place / "_headwater"
-        with errors_at(place):
-            if not _last_number(place):
-                require_no_others(place)
-            for part in (self._log / UNPLACED, self._log / _REMOVED):
-                part.mkdir(parents=True, exist_ok=True)
-            self._lock = lock_alone(self._log / "lock", place)
-            self._number = 0
-            self._files: dict[str, DataFile] = {}
-            self._landed = self._read(source)
-            self._complete()
-
-    def close(self) -> None:
-        os.close(self._lock)
+    def __init__(self, place: Where, source: str) -> None:
+        self._where = place
+        self._number = 0
+        self._files: dict[str, DataFile] = {}
+        self._landed = self._read(source)
 
     @property
     def landed(self) -> Landed:
@@ -101,28 +115,18 @@ class ParquetTable(LakeTable):
         return self._number or -1
 
     @property
-    def staging(self) -> str:
-        return str(self._log / UNPLACED)
-
-    @property
     def files(self) -> Mapping[str, DataFile]:
         return self._files
-
-    def locate(self, path: str) -> str:
-        return str(self.place / path)
 
     @override
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
     ) -> None:
-        with errors_at(self.place):
+        with errors_at(self._where):
             number = self._number + 1
             files = _changed(self._files, added, removed)
-            sync_directory(Path(self.staging))
             self._publish(number, self._manifest(number, files, added, landed, removed))
             self._number, self._landed, self._files = number, landed, files
-            self._place(added)
-            self._take_away(removed)
 
     def _manifest(
         self,
@@ -150,13 +154,66 @@ class ParquetTable(LakeTable):
     def _publish(self, number: int, text: str) -> None:
         """Give a manifest its name, unless there is one."""
         try:
-            write_if_absent(self._log / f"{number:020}.json", [text.encode()])
+            add_file(_manifest_path(self._where, number), [text.encode()])
         except FileExistsError:
             raise LakeConflictError(
                 f"commit {number} was made by somebody else",
-                file=str(self.place),
+                file=str(self._where),
                 hint="only one land may write to a table; end the other one, and begin again",
             ) from None
+
+    def _read(self, source: str) -> Landed:
+        """Follow the log."""
+        landed = Landed(-1, None, source)
+        for manifest in manifests(self._where):
+            self._files = _followed(self._files, manifest)
+            landed = Landed(Lsn.parse(manifest["commit_lsn"]), _schema_of(manifest), manifest["source"])
+            self._number = manifest["number"]
+        require_source(landed.source, source, self._where)
+        return landed
+
+
+class ParquetTable(_ManifestTable):
+    """A table in a directory of this machine, or one that all machines share.
+
+    Args:
+        place: the directory, which is made.
+        source: what its rows must be of.
+
+    Raises:
+        LakeError: it cannot be read or made, or holds rows of something else.
+    """
+
+    def __init__(self, place: Path, source: str) -> None:
+        self.place, self._log = place, place / "_headwater"
+        with errors_at(place):
+            if not _last_number(place):
+                require_no_others(place)
+            for part in (self._log / UNPLACED, self._log / _REMOVED):
+                part.mkdir(parents=True, exist_ok=True)
+            self._lock = lock_alone(self._log / "lock", place)
+            super().__init__(place, source)
+            self._complete()
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    @property
+    def staging(self) -> str:
+        return str(self._log / UNPLACED)
+
+    def locate(self, path: str) -> str:
+        return str(self.place / path)
+
+    @override
+    def commit(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
+    ) -> None:
+        with errors_at(self.place):
+            sync_directory(Path(self.staging))
+            super().commit(added, landed, removed, has_same_rows=has_same_rows)
+            self._place(added)
+            self._take_away(removed)
 
     def _place(self, added: list[DataFile]) -> None:
         if not added:
@@ -182,27 +239,44 @@ class ParquetTable(LakeTable):
         for path in (*staged, *self._log.glob("*.part")):
             path.unlink(missing_ok=True)
 
-    def _read(self, source: str) -> Landed:
-        """Follow the log."""
-        landed = Landed(-1, None, source)
-        for manifest in manifests(self.place):
-            self._files = _followed(self._files, manifest)
-            landed = Landed(Lsn.parse(manifest["commit_lsn"]), _schema_of(manifest), manifest["source"])
-            self._number = manifest["number"]
-        require_source(landed.source, source, self.place)
-        return landed
+
+class StoreParquetTable(_ManifestTable):
+    """A table in a store.
+
+    Args:
+        place: where; source: what its rows must be of.
+
+    Raises:
+        LakeError: it cannot be read, or holds rows of something else.
+    """
+
+    def __init__(self, place: StorePath, source: str) -> None:
+        super().__init__(place, source)
+        self._folder = folder_of(place / DATA)
+
+    def close(self) -> None:
+        """See :class:`LakeTable`; the target's fence keeps others out."""
+
+    @property
+    def staging(self) -> str:
+        return self._folder
+
+    def locate(self, path: str) -> str:
+        return f"{self._folder}/{path}"
 
 
-class ParquetFormat(LakeFormat):
+class ParquetFormat(LakeFormat[Where]):
     """Parquet tables; there is nothing that they share."""
 
     @override
-    def table(self, place: Path, source: str, name: str) -> LakeTable:
-        return ParquetTable(place, source)
+    def table(self, place: Where, source: str, name: str) -> LakeTable:
+        return StoreParquetTable(place, source) if isinstance(place, StorePath) else ParquetTable(place, source)
 
     @override
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that were taken away; the manifests stay."""
+        if isinstance(place, StorePath):
+            return _expired(place, kept_versions, older_than.timestamp())
         with errors_at(place):
             last = _last_number(place)
             used = {path for at in range(1, last + 1) if at in kept_versions for path in _files_at(place, at)[0]}
@@ -211,24 +285,76 @@ class ParquetFormat(LakeFormat):
             return remove_files(unused, older_than.timestamp())
 
     @override
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         with errors_at(place):
             return TableSize.of(_files_at(place, version)[0].values())
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         with errors_at(place):
             return _files_at(place, version)[1]
 
 
-def _last_number(place: Path) -> int:
+def _expired(place: StorePath, kept_versions: Container[int], older_than: float) -> Expired:
+    """Remove files of a table in a store that are of no version which somebody may read still.
+
+    Args:
+        place: the table's; kept_versions: some of these versions.
+        older_than: seconds since 1970; others are those that were the last one at some time since then.
+    """
+    store, last = place.store, _last_number(place)
+    written = {store.address(key): time for key, _, time in store.listed(f"{place.key}/_headwater/")}
+    numbers = range(1, last + 1)
+    is_later = {at for at in numbers if written.get(str(_manifest_path(place, at + 1)), math.inf) >= older_than}
+    used = _files_of_versions(place, [at for at in numbers if at in kept_versions or at in is_later])
+    removed = Expired(0, 0)
+    for key, size, time in list(store.listed(f"{place.key}/{DATA}/")):
+        if key.rpartition("/")[2] not in used and time < older_than:
+            store.guard()
+            store.remove(key)
+            removed = Expired(removed.files + 1, removed.bytes + size)
+    return removed
+
+
+def _files_of_versions(place: StorePath, numbers: Sequence[int]) -> set[str]:
+    """Return the files of some versions, each manifest read once."""
+    used: set[str] = set()
+    by_whole: dict[int, set[int]] = {}
+    for number in numbers:
+        by_whole.setdefault(number // WHOLE_EVERY, set()).add(number)
+    for some in by_whole.values():
+        files: dict[str, DataFile] = {}
+        for manifest in manifests(place, max(some)):
+            files = _followed(files, manifest)
+            used |= files.keys() if manifest["number"] in some else set()
+    return used
+
+
+def _last_number(place: Where) -> int:
     """Return the number of a table's last manifest; 0 for none."""
+    if isinstance(place, StorePath):
+        return _last_there(lambda number: is_there(_manifest_path(place, number)))
     log = place / "_headwater"
     names = (_NAME.fullmatch(name) for name in (os.listdir(log) if log.is_dir() else ()))
     return max((int(match[1]) for match in names if match is not None), default=0)
 
 
-def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
+def _last_there(is_there: Callable[[int], bool]) -> int:
+    """Return the last of numbers that are there from 1 on, asked for in steps that double, then halve; 0 for none."""
+    low, high = 0, 1
+    while is_there(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_there(middle) else (low, middle)
+    return low
+
+
+def _manifest_path(place: Where, number: int) -> Where:
+    return place / "_headwater" / f"{number:020}.json"
+
+
+def manifests(place: Where, upto: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the manifests of a table from its last whole one on, in their order.
 
     Args:
@@ -238,15 +364,16 @@ def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
     Raises:
         LakeError: one is damaged, or missing.
     """
-    log, last = place / "_headwater", _last_number(place) if upto is None else upto
+    last = _last_number(place) if upto is None else upto
     for number in range(max(last // WHOLE_EVERY * WHOLE_EVERY, 1), last + 1):
-        path = log / f"{number:020}.json"
+        path = _manifest_path(place, number)
         try:
-            manifest: dict[str, Any] = json.loads(path.read_text())
+            text = read_file(path)
+            if text is None:
+                raise LakeError("a manifest is missing", file=str(path))
+            manifest: dict[str, Any] = json.loads(text)
             if manifest["format"] != _FORMAT:
                 raise LakeError(f"a manifest of format {manifest['format']}, expected {_FORMAT}", file=str(path))
-        except FileNotFoundError:
-            raise LakeError("a manifest is missing", file=str(path)) from None
         except (ValueError, KeyError, TypeError) as error:
             raise LakeError(f"damaged manifest: {error}", file=str(path)) from None
         yield manifest
@@ -287,17 +414,21 @@ def _read_file(note: Mapping[str, Any]) -> DataFile:
     return DataFile(**{**note, "lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])})
 
 
-def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
+def read_parquet_table(
+    place: str | Where, version: int | None = None, storage_options: Mapping[str, str] = NO_OPTIONS
+) -> pa.Table:
     """Return the rows of a table as of a commit, wherever its files lie.
 
     Args:
-        place: its directory.
+        place: its directory, or its address in a store.
         version: the number of the commit; None for the last.
+        storage_options: fsspec's for the store, by names.
 
     Raises:
         LakeError: it cannot be read.
+        UsageError: it is of no store that tables can be in.
     """
-    place = place.absolute()
+    place = place_of(place, storage_options).absolute()
     with errors_at(place):
         files, schema = _files_at(place, version)
         if schema is None:
@@ -308,7 +439,7 @@ def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
             return _rows(place, files, schema)
 
 
-def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
+def _files_at(place: Where, version: int | None) -> tuple[dict[str, DataFile], pa.Schema | None]:
     """Return the files and the columns of a table as of a commit."""
     files: dict[str, DataFile] = {}
     schema: pa.Schema | None = None
@@ -317,10 +448,16 @@ def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa
     return files, schema
 
 
-def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
+def _rows(place: Where, files: Iterable[str], schema: pa.Schema) -> pa.Table:
     """Return the rows of files, wherever they are."""
-    paths = [_found(place, path) for path in files]
-    return dataset(paths, schema=schema, format="parquet").to_table() if paths else no_rows(schema)
+    if isinstance(place, StorePath):
+        folder = folder_of(place / DATA)
+        paths, system = readable(f"{folder}/{path}" for path in files)
+    else:
+        paths, system = [_found(place, path) for path in files], None
+    if not paths:
+        return no_rows(schema)
+    return dataset(paths, schema=schema, format="parquet", filesystem=system).to_table()
 
 
 def _found(place: Path, path: str) -> str:

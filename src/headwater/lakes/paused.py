@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headwater.errors import LakeError
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import load_object
+from headwater.lakes.stores.places import Where, is_there, make_folder
+from headwater.lakes.stores.states import keep_state_in, kept_state_at, remove_states
 from headwater.pg.lsn import Lsn
-from headwater.slots.kept_state import KeptState, file_name, find_state, keep_state
+from headwater.slots.kept_state import KeptState, file_name
 
 NAME = "paused.json"
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -78,7 +79,7 @@ class PausedTables:
         LakeError: they are damaged.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Where) -> None:
         self._directory = directory
         self._tables = paused_tables(directory)
 
@@ -107,10 +108,10 @@ class PausedTables:
             LakeError: it cannot be written.
             SlotError: likewise.
         """
-        if kept_state is not None and not self._path(kept_state.state.lsn).exists():
+        if kept_state is not None and not is_there(self._path(kept_state.state.lsn)):
             with errors_at(self._states):
-                self._states.mkdir(parents=True, exist_ok=True)
-            keep_state(self._states, kept_state)
+                make_folder(self._states)
+            keep_state_in(self._states, kept_state)
         noted = replace(table, stands_at=None if kept_state is None else kept_state.state.lsn, since=datetime.now(UTC))
         self._save({**self._tables, table.oid: noted})
 
@@ -137,13 +138,13 @@ class PausedTables:
         Raises:
             SlotError: it is damaged.
         """
-        return None if table.stands_at is None else find_state(self._path(table.stands_at), None)
+        return None if table.stands_at is None else kept_state_at(self._path(table.stands_at))
 
     @property
-    def _states(self) -> Path:
+    def _states(self) -> Where:
         return self._directory / "paused"
 
-    def _path(self, lsn: int) -> Path:
+    def _path(self, lsn: int) -> Where:
         return self._states / file_name(lsn)
 
     def _save(self, tables: dict[int, PausedTable]) -> None:
@@ -151,9 +152,7 @@ class PausedTables:
             return
         with errors_at(self._directory):
             save_object(self._directory / NAME, {str(oid): _written(table) for oid, table in tables.items()})
-            needed = {self._path(table.stands_at) for table in tables.values() if table.stands_at is not None}
-            for path in set(self._states.glob("*.state")) - needed:
-                path.unlink(missing_ok=True)
+            remove_states(self._states, [table.stands_at for table in tables.values() if table.stands_at is not None])
         self._tables = tables
 
 
@@ -165,7 +164,7 @@ def stand_at(tables: Iterable[PausedTable]) -> dict[str, int]:
     return places
 
 
-def paused_tables(directory: Path) -> dict[int, PausedTable]:
+def paused_tables(directory: Where) -> dict[int, PausedTable]:
     """Return the paused tables of a target, by their OIDs.
 
     Args:

@@ -10,15 +10,15 @@ that was cut off is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from headwater.base.whole_files import sync_directory, sync_file, write_whole
 from headwater.errors import LakeError
 from headwater.lakes.lake_table import errors_at
+from headwater.lakes.stores.log_lines import lines_at, log_lines
+from headwater.lakes.stores.places import Where
 from headwater.pg.lsn import Lsn
 
 NAME = "resolved.jsonl"
@@ -69,11 +69,11 @@ class ResolvedLog:
         LakeError: it is damaged.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / NAME
+    def __init__(self, directory: Where) -> None:
+        self._directory, self._path = directory, directory / NAME
         with errors_at(directory):
-            self.last = next(reversed(list(resolved_states(directory))), NOTHING)
-            self._length = _whole_length(self._path)
+            self._lines = log_lines(self._path)
+            self.last = next(reversed(list(_states(self._lines.tail(), self._path))), NOTHING)
 
     def add(self, lsn: int, commit_time: datetime | None, tables: Mapping[str, int], paused: Mapping[str, int]) -> None:
         """Note that all tables have come to an LSN, but for those that are paused.
@@ -88,13 +88,7 @@ class ResolvedLog:
         resolved = self.last.behind(lsn, commit_time, datetime.now(UTC), tables, paused)
         changed = {name: version for name, version in tables.items() if self.last.tables.get(name) != version}
         with errors_at(self._path):
-            is_new = not self._path.exists()
-            with self._path.open("ab") as sink:
-                sink.truncate(self._length)  # of a line that was cut off
-                self._length += sink.write(_line(resolved, changed))
-                sync_file(sink)
-            if is_new:
-                sync_directory(self._path.parent)
+            self._lines.append(_line(resolved, changed), _line(resolved, resolved.tables))
         self.last = resolved
 
     def forget(self, older_than: datetime) -> None:
@@ -107,10 +101,10 @@ class ResolvedLog:
             LakeError: it cannot be written.
         """
         with errors_at(self._path):
-            states = list(resolved_states(self._path.parent))
+            states = list(resolved_states(self._directory))
             first = max((at for at, state in enumerate(states) if state.written < older_than), default=0)
             if first:
-                self._length = write_whole(self._path, _lines(states[first:]))
+                self._lines.replace(_lines(states[first:]))
 
 
 def _lines(states: list[Resolved]) -> Iterator[bytes]:
@@ -128,21 +122,18 @@ def _line(state: Resolved, changed: Mapping[str, int]) -> bytes:
     return json.dumps(line | {"tables": dict(changed)} | paused).encode() + b"\n"
 
 
-def _whole_length(path: Path) -> int:
-    """Count the bytes of the lines that are whole."""
-    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
-
-
-def resolved_states(directory: Path) -> Iterator[Resolved]:
+def resolved_states(directory: Where) -> Iterator[Resolved]:
     """Yield the states in a log, in their order; none where there is no log.
 
     Raises:
         LakeError: it is damaged.
     """
-    path, last = directory / NAME, NOTHING
-    if not path.exists():
-        return
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+    return _states(lines_at(directory / NAME), directory / NAME)
+
+
+def _states(lines: Iterable[bytes], path: Where) -> Iterator[Resolved]:
+    last = NOTHING
+    for number, line in enumerate(lines, 1):
         try:
             last = _read(last, json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -158,7 +149,7 @@ def _read(last: Resolved, line: Mapping[str, Any]) -> Resolved:
     return last.behind(Lsn.parse(line["lsn"]), *moments, tables, paused)
 
 
-def resolved_at(directory: Path, lsn: int | None = None, time: datetime | None = None) -> Resolved:
+def resolved_at(directory: Where, lsn: int | None = None, time: datetime | None = None) -> Resolved:
     """Return the last state that tables belong together in, or the last one up to somewhere.
 
     Args:

@@ -63,7 +63,7 @@ _NEVER = (1 << 63) - 1
 """Behind any LSN."""
 
 
-class SparkFormat(LakeFormat):
+class SparkFormat(LakeFormat[Path]):
     """Tables of one of Spark's catalogs.
 
     Args:

@@ -12,14 +12,21 @@
     shop/_headwater/keys/public.orders/   where its rows lie by their keys, if rows are deleted beside files
     shop/_headwater/lock              held by who lands
     shop/public.orders/               a table
+
+In a store it is the same, under keys. What a run needs meanwhile (staged, keys, scratch) is in a directory of this
+machine then, which goes with the run. The lock is an object (:mod:`headwater.lakes.stores.fence`), and resolved.jsonl
+several (:mod:`headwater.lakes.stores.log_lines`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 
 from headwater.lakes.bound_names import BoundNames
 from headwater.lakes.lake_table import Expired, errors_at, lock_alone
@@ -28,6 +35,9 @@ from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget, numbers_ta
 from headwater.lakes.open_tables import OpenTables
 from headwater.lakes.paused import PausedTables
 from headwater.lakes.resolved_log import ResolvedLog, resolved_states
+from headwater.lakes.store_targets import require_possible
+from headwater.lakes.stores.fence import Fence
+from headwater.lakes.stores.places import StorePath, Where, remove_file
 from headwater.lakes.target_registry import TargetRegistry
 
 
@@ -50,27 +60,40 @@ class Lake:
 
     def __init__(self, target: LandingTarget) -> None:
         self.target = target
-        self._own = own_directory(target.place)
-        with errors_at(target.place):
-            self._states.mkdir(parents=True, exist_ok=True)
-        self._lock = lock_alone(self._own / "lock", target.place)
-        try:
+        with ExitStack() as stack:
+            self._near = self._held(target.where, stack)
             self._open()
-        except BaseException:
-            os.close(self._lock)
-            raise
+            self._held_by = stack.pop_all()
+
+    def _held(self, place: Where, stack: ExitStack) -> Path:
+        """Hold the target alone; returns a directory for what a run needs meanwhile."""
+        if isinstance(place, StorePath):
+            require_possible(self.target)
+            store, own = place.store, own_directory(place)
+            store.require_conditions(own.key)
+            fence = Fence(own / "lock", place)
+            stack.callback(fence.close)
+            store.guard = fence.require
+            stack.callback(setattr, store, "guard", lambda: None)
+            return Path(stack.enter_context(TemporaryDirectory(prefix="headwater-lake-")))
+        near = own_directory(place)
+        with errors_at(place):
+            (near / "states").mkdir(parents=True, exist_ok=True)
+        stack.callback(os.close, lock_alone(near / "lock", place))
+        return near
 
     def _open(self) -> None:
         """Open the parts, once the target is held alone."""
         target = self.target
+        self._own = own_directory(target.where)
         self.registry = TargetRegistry(target)
         self.registry.require_settings()
-        self.staging = StagingAreas(self._own, target.place)
+        self.staging = StagingAreas(self._near, target.where)
         self.staging.clear()
         self._log = ResolvedLog(self._own)
         self.paused = PausedTables(self._own)
         format = target.open_format()
-        self.names = BoundNames(self._own, target.place, format.identifier, numbers_taken=numbers_taken(target))
+        self.names = BoundNames(self._own, target.where, format.identifier, numbers_taken=numbers_taken(target))
         self.tables = OpenTables(target, format, self.registry, self.names)
         self.progress = LandedProgress(self._states, self._log, self.tables, self.paused)
 
@@ -79,30 +102,40 @@ class Lake:
 
     def __exit__(self, *_: object) -> None:
         self.tables.close()
-        os.close(self._lock)
+        self._held_by.close()
 
     @property
     def scratch(self) -> Path:
         """A directory for what a run needs meanwhile, which may not be there; all machines share it."""
-        return self._own / "scratch"
+        return self._near / "scratch"
 
     @property
     def indexes(self) -> Path:
         """A directory for indexes of keys, which may not be there: each is made again when it is lost."""
-        return self._own / "keys"
+        return self._near / "keys"
 
     @property
-    def replacing(self) -> Path:
+    def replacing(self) -> Where:
         """A note of tables that are taking the place of others; see :mod:`headwater.landing.replaced_tables`."""
         return self._own / "replacing.json"
 
     @property
     def replaced(self) -> Path:
         """A directory for rows that these tables bring, which may not be there; all machines share it."""
-        return self._own / "replaced"
+        return self._near / "replaced"
+
+    def forget_replacing(self) -> None:
+        """Remove the note of these tables, and the rows that they bring.
+
+        Raises:
+            OSError: it cannot be removed.
+            LakeError: likewise, in a store.
+        """
+        remove_file(self.replacing)
+        rmtree(self.replaced, ignore_errors=True)
 
     @property
-    def _states(self) -> Path:
+    def _states(self) -> Where:
         return self._own / "states"
 
     def require_files(self) -> None:
@@ -149,7 +182,7 @@ class StagingAreas:
         own: the directory of what is the target's own; place: the target's, which errors name.
     """
 
-    def __init__(self, own: Path, place: Path) -> None:
+    def __init__(self, own: Path, place: Where) -> None:
         self._own, self._place = own, place
         self._turn = 0
 

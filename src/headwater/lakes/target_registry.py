@@ -46,7 +46,7 @@ class TargetRegistry:
 
     def __init__(self, target: LandingTarget) -> None:
         self._target = target
-        self._own = own_directory(target.place)
+        self._own = own_directory(target.where)
 
     def require_settings(self) -> None:
         """See that the tables are made as the target wants them, or note how they are made.
@@ -130,16 +130,16 @@ class TargetRegistry:
         if noted.get(setting, value) != value:
             raise LakeError(
                 f"the tables have {setting} {noted[setting]}, not {value}",
-                file=str(self._target.place),
+                file=str(self._target.where),
                 hint="land to another place",
             )
         if setting not in noted:
             self._save(_TARGET, {**noted, setting: value})
 
     def _load(self, name: str) -> dict[str, Any]:
-        with errors_at(self._target.place):
+        with errors_at(self._target.where):
             return load_object(self._own / name)
 
     def _save(self, name: str, value: dict[str, Any]) -> None:
-        with errors_at(self._target.place):
+        with errors_at(self._target.where):
             save_object(self._own / name, value)

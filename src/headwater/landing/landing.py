@@ -124,7 +124,7 @@ def land(
     with Lake(target) as lake:
         kept_state = lake.progress.kept_state()
         if kept_state is not None:
-            check_database(kept_state.state, request, str(target.place))
+            check_database(kept_state.state, request, str(target.where))
         step_progress = None if progress is None else StepProgress(progress)
         run = LandingRun(
             engine=engine_of(spark),

@@ -511,7 +511,7 @@ class LandingPass:
             if table.landed.commit_lsn > rows.lsn:
                 raise LakeError(
                     f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, further than the others",
-                    file=str(self.lake.target.place),
+                    file=str(self.lake.target.where),
                     hint="headwater land brings these there first",
                 )
         is_lacking = [table.landed.commit_lsn < rows.lsn for _, table in landed]
@@ -565,7 +565,7 @@ class LandingPass:
         if -1 < table.landed.commit_lsn < lsn:
             raise LakeError(
                 f"table {name} has landed up to {Lsn(table.landed.commit_lsn)}, rows of {Lsn(lsn)} would come twice",
-                file=str(self.lake.target.place),
+                file=str(self.lake.target.where),
                 hint="land to another place",
             )
         return table.landed.commit_lsn < lsn

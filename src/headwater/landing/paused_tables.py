@@ -152,7 +152,7 @@ def _place(table: PausedTable) -> str:
 
 
 def _back(lake: Lake, table: PausedTable) -> str:
-    place = lake.target.place
+    place = lake.target.where
     return (
         f"headwater lake resume {place} {table.name} lands it from there, headwater lake reload {place} {table.name} "
         "takes its rows from a backup"
@@ -174,6 +174,6 @@ def named(lake: Lake, names: Iterable[str]) -> list[PausedTable]:
         if not any(table.name == name for table in known):
             shown = ", ".join(sorted({table.name for table in known})) or "none is"
             raise LakeError(
-                f'no table "{name}" is paused', file=str(lake.target.place), hint=f"those that are: {shown}"
+                f'no table "{name}" is paused', file=str(lake.target.where), hint=f"those that are: {shown}"
             )
     return [table for table in known if not asked or table.name in asked]

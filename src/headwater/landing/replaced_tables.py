@@ -33,6 +33,7 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, file_name
 from headwater.lakes.landing_target import SPARK_IMPL, STOP, load_object, numbers_taken
+from headwater.lakes.stores.places import remove_file, require_local
 from headwater.lakes.target_directory import Lake
 from headwater.landing.mirrors.landed_files import Landing, Written
 from headwater.landing.mirrors.merge_plan import is_closed
@@ -186,8 +187,15 @@ class Replacing:
         """Let the tables land under these names, in this run and in the one that follows if it is killed.
 
         Raises:
-            LakeError: it cannot be written.
+            LakeError: it cannot be written, or rows would move between mirrors in a store.
         """
+        if self.is_mirror:
+            name = self.arrivals[0].change.name
+            require_local(
+                self.lake.target.where,
+                f'a mirror whose table takes another one\'s name ("{name}", at {Lsn(self.lsn)})',
+                "leave the table out (--exclude), land changes (--mode changelog), or land to a directory",
+            )
         if _Note.read(self.lake) is None:
             bound = {new.change.name: Bound(new.table.oid, new.giver, new.replaces) for new in self.arrivals}
             _Note(self.lsn, bound, None, dict(self.lake.names.by_key)).write(self.lake)
@@ -324,8 +332,7 @@ class Replacing:
             LakeError: what is not needed any more cannot be removed.
         """
         with errors_at(self.lake.replaced):
-            self.lake.replacing.unlink(missing_ok=True)
-            rmtree(self.lake.replaced, ignore_errors=True)
+            self.lake.forget_replacing()
 
 
 def replace_marker(landing: Landing) -> Written:
@@ -382,7 +389,7 @@ def replacing_at(
             raise _too_much(arrivals[0])
         ready()
         if note is not None:  # of a window that has landed
-            lake.replacing.unlink(missing_ok=True)
+            remove_file(lake.replacing)
         due = [arrival for arrival in arrivals if arrival.change.lsn == first]
     begun = Replacing(lake, naming.is_mirror, due)
     begun.bind()
@@ -430,8 +437,7 @@ def take_back(lake: Lake, oid: int, lo: int) -> None:
         return
     lake.tables.bind_again(note.before)
     with errors_at(lake.replaced):
-        lake.replacing.unlink(missing_ok=True)
-        rmtree(lake.replaced, ignore_errors=True)
+        lake.forget_replacing()
 
 
 def _require_changes(arrivals: Iterable[Arrival]) -> None:
@@ -479,7 +485,7 @@ class _Note:
     @classmethod
     def read(cls, lake: Lake) -> _Note | None:
         """Read it; None for none."""
-        with errors_at(lake.target.place):
+        with errors_at(lake.target.where):
             known = load_object(lake.replacing)
         if not known:
             return None
@@ -495,7 +501,7 @@ class _Note:
         staged = self.staged
         files = None if staged is None else {name: [_shown(file) for file in own] for name, own in staged.items()}
         bound = {name: asdict(table) for name, table in self.bound.items()}
-        with errors_at(lake.target.place):
+        with errors_at(lake.target.where):
             note = {"lsn": str(Lsn(self.lsn)), "bound": bound, "staged": files, "before": dict(self.before)}
             save_object(lake.replacing, note)
 

@@ -146,10 +146,10 @@ def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake,
         if kept_state is None or not kept_state.state.control.builder.is_consistent:
             raise LakeError(
                 "nothing has landed there yet that tables could catch up with",
-                file=str(target.place),
+                file=str(target.where),
                 hint="headwater land",
             )
-        check_database(kept_state.state, request, str(target.place))
+        check_database(kept_state.state, request, str(target.where))
         adding = lake.registry.adding
         if adding is not None:
             raise is_adding(adding)
@@ -232,7 +232,7 @@ def _hinted(lake: Lake, tables: Sequence[PausedTable]) -> Iterator[None]:
         yield
     except SegmentError as error:
         names = " ".join(dict.fromkeys(table.name for table in tables))
-        other = f"headwater lake reload {lake.target.place} {names} takes their rows from a backup"
+        other = f"headwater lake reload {lake.target.where} {names} takes their rows from a backup"
         error.hint = f"{error.hint}; or {other}" if error.hint else other
         raise
 
@@ -247,7 +247,7 @@ def _reload(run: LandingRun, name: str, kept_state: KeptState, directory: WalDir
     if lake.target.catalog_impl == SPARK_IMPL and lake.target.mode == HISTORY:
         raise LakeError(
             f"table {name} is a history of Spark's own writers, whose versions cannot be ended all at once",
-            file=str(lake.target.place),
+            file=str(lake.target.where),
             hint="headwater lake resume, from where it stands",
         )
     former = lake.names.holder(name)
@@ -286,7 +286,7 @@ def _table_of(run: LandingRun, opened: OpenRequest, name: str, lsn: int) -> Rela
     if own is None or own.topmost != own.oid:
         raise LakeError(
             f'there is no table "{name}" of the source at {Lsn(lsn)}, or it is a partition of another one',
-            file=str(lake.target.place),
+            file=str(lake.target.where),
             hint="headwater lake tables shows the names; what was dropped stays as it is",
         )
     assert isinstance(opened.plugin, RowChanges)

@@ -30,6 +30,7 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_schema import SPLIT, LakeSchema
 from headwater.lakes.lake_table import file_name
 from headwater.lakes.landing_target import NEVER, LandingTarget
+from headwater.lakes.stores.places import require_local
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import Mode, mode_of
 from headwater.landing.landing_pass import LandingResult, moment
@@ -115,6 +116,8 @@ def land_slot(request: SlotRequest, target: LandingTarget, watch: LandingWatch =
 
 
 def _check(target: LandingTarget) -> None:
+    hint = "land from WAL (headwater receive brings it), or to a directory"
+    require_local(target.where, "what lands from a slot", hint)
     if target.snapshot != NEVER:
         raise UsageError("a slot has no rows from before it was made", hint="land its changes only (--snapshot never)")
     if target.schema_evolution == SPLIT:
@@ -147,7 +150,7 @@ class _SlotLanding:
         if known is not None and known.as_text != asked.as_text:
             raise LakeError(
                 f"the tables that land are {known.as_text}, not {asked.as_text}: a slot has not what came before",
-                file=str(self.lake.target.place),
+                file=str(self.lake.target.where),
                 hint="go on with these --tables and --exclude, or land to another place with another slot",
             )
         if self.mode.mirrors and self.progress.reached is None:

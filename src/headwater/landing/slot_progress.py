@@ -16,6 +16,7 @@ from headwater.errors import LakeError
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import LandingTarget, load_object, own_directory
+from headwater.lakes.stores.places import is_there
 from headwater.lakes.target_directory import Lake
 from headwater.pg.lsn import Lsn
 from headwater.remote_slots.slot_address import SlotAddress
@@ -26,7 +27,7 @@ _LOG_BYTES = 1 << 20
 
 def lands_from_slot(target: LandingTarget) -> bool:
     """Tell whether a target lands from a slot."""
-    return (own_directory(target.place) / _NOTE).exists()
+    return is_there(own_directory(target.where) / _NOTE)
 
 
 def require_no_slot(target: LandingTarget) -> None:
@@ -38,7 +39,7 @@ def require_no_slot(target: LandingTarget) -> None:
     if lands_from_slot(target):
         raise LakeError(
             "the tables land from a slot, which numbers columns otherwise than the catalog",
-            file=str(target.place),
+            file=str(target.where),
             hint="go on with the slot's address (--wal), or land to another place",
         )
 
@@ -55,19 +56,19 @@ class SlotProgress:
 
     def __init__(self, lake: Lake, address: SlotAddress) -> None:
         self._lake, self._address = lake, address
-        self._path = own_directory(lake.target.place) / _NOTE
-        with errors_at(lake.target.place):
+        self._path = own_directory(lake.target.where) / _NOTE
+        with errors_at(lake.target.where):
             note = load_object(self._path)
         if not note and lake.registry.chosen is not None:
             raise LakeError(
                 "the tables have landed from WAL, and columns of a slot have no numbers to go on by",
-                file=str(lake.target.place),
+                file=str(lake.target.where),
                 hint="land the slot's to another place",
             )
         if note and (note["slot"], note["publications"]) != (address.slot, sorted(address.publications)):
             raise LakeError(
                 f'the tables land from the slot "{note["slot"]}" and publications {", ".join(note["publications"])}',
-                file=str(lake.target.place),
+                file=str(lake.target.where),
                 hint="land from another slot, or of other publications, to another place",
             )
         self.reached: int | None = int(Lsn.parse(note["reached"])) if note else None
@@ -95,7 +96,7 @@ class SlotProgress:
 
     def _note(self, lsn: int) -> None:
         publications = sorted(self._address.publications)
-        with errors_at(self._lake.target.place):
+        with errors_at(self._lake.target.where):
             save_object(
                 self._path, {"slot": self._address.slot, "publications": publications, "reached": str(Lsn(lsn))}
             )

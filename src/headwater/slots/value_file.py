@@ -34,10 +34,14 @@ def save_value(path: Path, value: object) -> None:
     Raises:
         SlotError: it cannot be written; what was there is there still.
     """
-    data = value_bytes(value)
-    head = _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data))
     with errors_as(SlotError, "write", path):
-        write_whole(path, [head, data], 0o600)
+        write_whole(path, value_pieces(value), 0o600)
+
+
+def value_pieces(value: object) -> list[bytes]:
+    """Return the bytes of a file that has a value."""
+    data = value_bytes(value)
+    return [_HEAD.pack(_MAGIC, _VERSION, zlib.crc32(data), len(data)), data]
 
 
 def format_of(kind: type) -> bytes:
@@ -62,16 +66,28 @@ def load_value(path: Path, kind: type[T]) -> T:
     """
     with errors_as(SlotError, "read", path):
         raw = bytearray(path.read_bytes())
+    return value_of(raw, kind, str(path))
+
+
+def value_of(raw: bytearray, kind: type[T], file: str) -> T:
+    """Return the value in the bytes of a file.
+
+    Args:
+        raw: they; kind: of the value; file: what errors name.
+
+    Raises:
+        SlotError: they are damaged, or of another version.
+    """
     if len(raw) < _HEAD.size or raw[:8] != _MAGIC:
-        raise SlotError("not a file that headwater has written", file=str(path))
+        raise SlotError("not a file that headwater has written", file=file)
     _, version, checksum, length = _HEAD.unpack_from(raw)
     if version != _VERSION:
-        raise SlotError(f"the file has format version {version}, expected {_VERSION}", file=str(path))
+        raise SlotError(f"the file has format version {version}, expected {_VERSION}", file=file)
     data = memoryview(raw)[_HEAD.size :]
     if len(data) != length or zlib.crc32(data) != checksum:
         actual = f"found {len(data)} bytes with checksum {zlib.crc32(data):08X}"
-        raise SlotError(f"damaged: {actual}, expected {length} with {checksum:08X}", file=str(path))
+        raise SlotError(f"damaged: {actual}, expected {length} with {checksum:08X}", file=file)
     try:
         return read_value(kind, data)
     except FlatValueError as error:
-        raise SlotError(error.message, file=str(path), hint="it was written by another version of headwater") from None
+        raise SlotError(error.message, file=file, hint="it was written by another version of headwater") from None

@@ -228,11 +228,11 @@ def test_a_command_about_one_database_takes_one(words: str, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("words", "environment"),
     [
-        (["land", "--to", "s3://bucket/lake"], {}),
+        (["land", "--to", "gs://bucket/lake"], {}),
         (["land", "--to", "gs:/bucket/lake"], {}),
         (["land", "--wal", "x", "--catalog", "x"], {"HEADWATER_LAND_TO": "file://elsewhere/lake"}),
         (["decode", "--out", "s3://bucket/lines"], {}),
-        (["compact", "s3://bucket/lake"], {}),
+        (["compact", "gs://bucket/lake"], {}),
     ],
 )
 def test_an_address_is_no_path(

@@ -127,7 +127,9 @@ class PlacedFile:
 
 
 def local_path(location: str) -> str:
-    """Return the path of a file, by what Iceberg knows it by."""
+    """Return the path of a file, by what Iceberg knows it by; in a store that is its address."""
+    if "://" in location and not location.startswith("file:"):
+        return location
     return "/" + location.removeprefix("file:").lstrip("/")
 
 

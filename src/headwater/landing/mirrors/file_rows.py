@@ -15,10 +15,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from headwater.errors import LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows
+from headwater.lakes.history_rows import schema_of
 from headwater.lakes.lake_schema import is_wider
 from headwater.lakes.paused import RELOADED
 from headwater.landing.mirrors.mirror_form import MirrorForm
@@ -74,7 +74,7 @@ class FileRows:
 
     def _has(self, name: str) -> bool:
         """Tell whether the file has a column: none that came after it."""
-        return name in self.rows.column_names or name in pq.read_schema(self.path).names
+        return name in self.rows.column_names or name in schema_of(self.path).names
 
     def _held(self, name: str) -> pa.ChunkedArray[Any]:
         if name in self.rows.column_names:

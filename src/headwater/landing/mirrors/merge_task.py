@@ -44,6 +44,7 @@ from headwater.lakes.history_rows import (
     TO_LSN,
     TO_TIME,
     ended_rows,
+    schema_of,
 )
 from headwater.lakes.lake_table import DataFile, file_name
 from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
@@ -262,7 +263,7 @@ class _Merging:
         wanted = [*self.form.told_by, *([PARTITION.name] if self.form.is_partitioned else [])]
         if file.candidates is not None:
             return told_rows(self.form.schema, list(dict.fromkeys(wanted)), file.path, file.candidates)
-        there = pq.read_schema(file.path).names
+        there = schema_of(file.path).names
         wanted = wanted or there[:1]  # a table of no columns has no rows
         rows = self.form.valid(file.path, [name for name in dict.fromkeys(wanted) if name in there], file.deleted)
         return self._as_landed(rows, list(dict.fromkeys(wanted)), file, is_told=True)
@@ -451,7 +452,7 @@ class _Merging:
 
     def _as_landed(self, rows: pa.Table, names: Sequence[str], file: MergedFile, *, is_told: bool = False) -> pa.Table:
         """Return rows of a file with columns as the mirror has them now; or only those that identify them."""
-        is_rewritten = bool(self.form.rewritten) and self.form.is_rewritten(pq.read_schema(file.path))
+        is_rewritten = bool(self.form.rewritten) and self.form.is_rewritten(schema_of(file.path))
         there = FileRows(self.form, rows, file.path, self._are_killed(rows) or is_rewritten, is_told, file.deleted)
         fields = [self.form.schema.field(name) for name in names]
         return pa.table([there.column(field) for field in fields], schema=pa.schema(fields))

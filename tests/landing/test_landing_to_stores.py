@@ -1,0 +1,296 @@
+"""Landing to a store: the same rows as in a directory, once, whatever is killed or lost; and one run at a time."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from bad_input.running_command import Running, running
+from headwater.errors import LakeConflictError, LakeError, UsageError
+from headwater.lakes.as_of_view import read_as_of, tables_of
+from headwater.lakes.compaction import compact
+from headwater.lakes.iceberg_catalog import open_catalog
+from headwater.lakes.landing_target import MERGE_ON_READ, LandingTarget
+from headwater.lakes.parquet_table import manifests, read_parquet_table
+from headwater.lakes.stores import fence as fence_module
+from headwater.lakes.stores.fence import Fence
+from headwater.lakes.stores.library_options import options_for_delta
+from headwater.lakes.stores.log_lines import LINES, lines_at, log_lines
+from headwater.lakes.stores.object_store import Store
+from headwater.lakes.stores.places import StorePath, place_of
+from headwater.lakes.target_directory import Lake
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
+from landing.store_proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
+from landing.store_server import LakeStore, lake_store
+from landing.work import Work
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[LakeStore]:
+    with lake_store() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(store: LakeStore) -> Iterator[StoreProxy]:
+    with store_proxy(store.endpoint) as running_proxy:
+        yield running_proxy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Name a catalog of Iceberg, in an SQL database."""
+    uri = f"sqlite:///{tmp_path_factory.mktemp('catalog') / 'catalog.db'}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(f"PYICEBERG_CATALOG__{CATALOG.upper()}__URI", uri)
+        patch.setenv(f"PYICEBERG_CATALOG__{CATALOG.upper()}__TYPE", "sql")
+        yield
+
+
+def target_of(where: StorePath, form: str, mode: str = CHANGELOG) -> LandingTarget:
+    if form != "iceberg":
+        return LandingTarget(where, form, mode=mode)
+    return LandingTarget(where, form, mode=mode, iceberg_catalog=CATALOG, namespace=where.name.replace("-", "_"))
+
+
+def place(store: LakeStore, name: str, endpoint: str | None = None) -> StorePath:
+    known = place_of(store.address(name), store.options(endpoint))
+    assert isinstance(known, StorePath)
+    return known
+
+
+def read(target: LandingTarget, name: str) -> pa.Table | None:
+    """Read a table's rows, by the table's own manifests."""
+    where = target.where / name
+    assert isinstance(where, StorePath)
+    if target.format == "iceberg":
+        with closing(open_catalog(where.parent, target.iceberg_catalog)) as catalog:
+            identifier = target.namespace or "", name.replace(".", "_")
+            known = catalog.table_exists(identifier)
+            return catalog.load_table(identifier).scan().to_arrow() if known else None
+    if target.format == "parquet":
+        return read_parquet_table(where) if next(manifests(where), None) else None
+    options = options_for_delta(where.store)
+    if not DeltaTable.is_deltatable(str(where), options):
+        return None
+    table = DeltaTable(str(where), storage_options=options)
+    return pa.table(table.scan()).cast(pa.schema(table.schema().to_arrow()))  # type: ignore[arg-type]
+
+
+CATALOG = "ofstores"
+FORMATS = ("parquet", "delta", "iceberg")
+KINDS = [(form, mode) for form in FORMATS for mode in MODES]
+
+
+@pytest.mark.parametrize(("form", "mode"), KINDS)
+def test_the_same_rows_as_in_a_directory(work: Work, store: LakeStore, form: str, mode: str) -> None:
+    name = f"same-{form}-{mode}"
+    target = target_of(place(store, name), form, mode)
+    result = work.land(work.engine, target)
+    work.check_whole(target, read)
+    assert result.resolved_lsn is not None
+    resolved = read_as_of(target.where)
+    assert resolved.lsn == read_as_of(store.address(name), storage_options=dict(store.options())).lsn
+    shown = {view.name: view.size.rows for view in tables_of(target.where, resolved)}
+    assert shown == {name: len(rows) for name, rows in work.whole(mode).items()}
+    assert not work.land(work.engine, target).rows, "nothing is left"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_small_files_are_put_together_and_old_ones_removed(work: Work, store: LakeStore, form: str) -> None:
+    target = target_of(place(store, f"compacted-{form}"), form)
+    work.land(work.engine, target)
+    before = read_as_of(target.where)
+    assert {table.name for table in compact(target.where)} >= {"public.a", "public.b"}
+    work.check_whole(target, read)
+    sizes = {view.name: view.size.rows for view in tables_of(target.where, before)}
+    assert sizes == {name: len(rows) for name, rows in work.whole(CHANGELOG).items()}
+    files = files_of(store, target, "public.a")
+    with Lake(LandingTarget.at(target.where)) as lake:
+        assert not sum(table.files for table in lake.expire(datetime.now(UTC) - timedelta(days=1)).values())
+        removed = lake.expire(datetime.now(UTC) + timedelta(seconds=5))
+    assert removed["public.a"].files == files - 1 == files - files_of(store, target, "public.a")
+    work.check_whole(target, read)
+
+
+def files_of(store: LakeStore, target: LandingTarget, name: str) -> int:
+    """Count the files of rows below a table's place."""
+    folder = str(target.where / name).partition(f"{store.address('')}")[2]
+    return sum(key.endswith(".parquet") and "_delta_log" not in key for key in store.keys(folder))
+
+
+def arguments(work: Work, target: LandingTarget, endpoint: str) -> list[str]:
+    """List the arguments of the command; credentials are in its environment."""
+    return [*work.arguments(target), "--storage-option", f"endpoint_url={endpoint}"]
+
+
+@contextmanager
+def landing(work: Work, target: LandingTarget, proxy: StoreProxy, directory: Path) -> Iterator[Running]:
+    with running(*arguments(work, target, proxy.endpoint), directory=directory) as process:
+        yield process
+
+
+@pytest.fixture
+def signed(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "1")
+
+
+@pytest.mark.usefixtures("signed")
+@pytest.mark.parametrize(("form", "mode"), [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CURRENT)])
+def test_killed_at_requests_that_write(
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str
+) -> None:
+    """Each run gets a little further, and is killed, before a request or when the store has done it."""
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng, kills = random.Random(seed), 0
+    target = LandingTarget(place(store, f"killed-{form}-{mode}-{seed}"), form, mode=mode)
+    status = -signal.SIGKILL
+    while status:
+        proxy.nth_write(rng.randint(1, 60) if kills < 6 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
+        with landing(work, target, proxy, tmp_path) as process:
+            proxy.kill = partial(os.kill, process.process.pid, signal.SIGKILL)
+            output = process.standard_error()
+            status = process.process.wait()
+        assert status in (0, -signal.SIGKILL), output
+        kills += status != 0
+        work.check_so_far(target, read)
+    work.check_whole(target, read)
+
+
+@pytest.mark.parametrize("fate", [LOSE, REFUSE])
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_answers_are_lost(work: Work, store: LakeStore, proxy: StoreProxy, form: str, fate: str) -> None:
+    """Every fifth request has been done and is not answered, or is refused for the moment."""
+    numbers = iter(range(1 << 30))
+    proxy.choose = lambda *_: fate if next(numbers) % 5 == 4 else "pass"
+    name = f"lost-{form}-{fate}"
+    target = LandingTarget(place(store, name, proxy.endpoint), form)
+    work.land(work.engine, target)
+    work.check_whole(replace(target, where=place(store, name)), read)
+    assert sum(of == fate for _, _, of in proxy.asked) > 20
+
+
+def test_who_lands_second_is_refused(work: Work, store: LakeStore) -> None:
+    target = LandingTarget(place(store, "two"))
+    with Lake(target), pytest.raises(LakeConflictError, match="another process lands there"):
+        work.land(work.engine, LandingTarget(place(store, "two")))
+    work.land(work.engine, LandingTarget(place(store, "two")))
+
+
+def test_a_run_that_is_gone_is_taken_over_from(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of another machine, when it has not been heard of for a while; it cannot go on then."""
+    monkeypatch.setattr(fence_module, "BEAT_SECONDS", 3600.0)
+    monkeypatch.setattr(fence_module, "LEASE_SECONDS", 2.0)
+    root = place(store, "gone")
+    first = Fence(root / "lock", root)
+    second = Fence(root / "lock", root)
+    first._at = -1e9
+    with pytest.raises(LakeConflictError):
+        first.require()
+    first.close()
+    second.require()
+    second.close()
+    third = Fence(root / "lock", root)
+    third.close()
+
+
+def test_a_note_that_somebody_else_has_written(store: LakeStore) -> None:
+    mine, other = place(store, "notes") / "a.json", place(store, "notes") / "a.json"
+    mine.store.replace(mine.key, b"1")
+    assert other.store.read(other.key) == b"1"
+    other.store.replace(other.key, b"2")
+    with pytest.raises(LakeConflictError, match="meanwhile"):
+        mine.store.replace(mine.key, b"3")
+    with pytest.raises(FileExistsError):
+        mine.store.add(mine.key, b"4")
+    mine.store.add(mine.key, b"2")
+
+
+def test_a_log_of_many_objects(store: LakeStore) -> None:
+    path = place(store, "log") / "resolved.jsonl"
+    log = log_lines(path)
+    for number in range(2 * LINES + 2):
+        log.append(b"%d\n" % number, b"whole %d\n" % number)
+    lines = list(lines_at(path))
+    assert len(lines) == 2 * LINES + 2
+    assert [lines[0], lines[1], lines[LINES]] == [b"whole 0", b"1", b"whole %d" % LINES]
+    assert log_lines(path).tail()[0] == b"whole %d" % (2 * LINES)
+    again = log_lines(path)
+    again.replace([b"x\n", b"y\n"])
+    again.append(b"z\n", b"whole z\n")
+    assert list(lines_at(path)) == [b"x", b"y", b"z"]
+    assert len(store.keys("log/resolved")) == 1
+
+
+def test_a_store_without_conditions_is_refused(store: LakeStore, proxy: StoreProxy) -> None:
+    bare = place(store, "bare", proxy.endpoint)
+    put = Store._call
+
+    def without(self: Store, method: str, **arguments: object) -> object:
+        return put(self, method, **{name: value for name, value in arguments.items() if not name.startswith("If")})
+
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(Store, "_call", without)
+        with pytest.raises(LakeError, match="does not honour conditional writes"), Lake(LandingTarget(bare)):
+            pass
+    assert not store.keys("bare")
+
+
+def test_credentials_are_in_no_message(store: LakeStore) -> None:
+    where = place_of(store.address("secret"), (*store.options()[:1], ("secret", "wrong"), *store.options()[2:]))
+    with pytest.raises(LakeError, match="credentials") as caught, Lake(LandingTarget(where)):
+        pass
+    assert store.key not in str(caught.value)
+    assert "wrong" not in repr(where)
+    assert store.key not in repr(LandingTarget(where))
+
+
+def test_what_cannot_be_in_a_store_yet(store: LakeStore) -> None:
+    where = place(store, "none")
+    for target in (
+        LandingTarget(where, "iceberg"),
+        LandingTarget(where, "delta", catalog_impl="spark", namespace="shop"),
+        LandingTarget(where, "delta", mode=HISTORY, write_mode=MERGE_ON_READ),
+    ):
+        with pytest.raises(LakeError, match="cannot be in a store yet"), Lake(target):
+            pass
+    assert not store.keys("none")
+    for address in ("gs://bucket/lake", "s3://bucket", "s3://key:secret@bucket/lake"):
+        with pytest.raises(UsageError) as caught:
+            place_of(address)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("signed")
+def test_the_commands(work: Work, store: LakeStore, tmp_path: Path) -> None:
+    target = LandingTarget(place(store, "commands"))
+    address, option = store.address("commands"), f"endpoint_url={store.endpoint}"
+    with running(*arguments(work, target, store.endpoint), directory=tmp_path) as process:
+        assert process.process.wait() == 0, process.standard_error()
+    work.check_whole(target, read)
+    for words in (
+        ["lake", "tables", address, "--json", "--storage-option", option],
+        ["compact", address, "--storage-option", option],
+        ["expire", address, "--older-than", "1d", "--storage-option", option],
+    ):
+        with running(*words, directory=tmp_path) as process:
+            output = process.standard_error()
+            assert process.process.wait() == 0, output
+    work.check_whole(target, read)
