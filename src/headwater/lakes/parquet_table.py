@@ -16,6 +16,9 @@ goes with its process.
 Tables of before have ``staged`` for ``unplaced``, and files in both with their own names, which a glob over all
 directories finds: who opens the table to write to it renames them.
 
+Rows that are deleted beside files (``--write-mode merge-on-read``) are in the manifest of the commit, with their files
+(:mod:`headwater.lakes.deletes.listed_deletes`). Such a manifest has another format: who does not know it says so.
+
 Known gaps: places in stores (``s3://``); a reader by glob may come between a commit and its files.
 """
 
@@ -27,7 +30,7 @@ import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,8 @@ from pyarrow.dataset import dataset
 from headwater.base.overrides import override
 from headwater.base.whole_files import sync_directory, write_if_absent
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.deletes.deleted_rows import Positions, left_rows
+from headwater.lakes.deletes.listed_deletes import ListedRows
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
     UNPLACED,
@@ -61,7 +66,7 @@ from headwater.rows.columns.arrow import no_rows
 WHOLE_EVERY = 64
 _REMOVED, _STAGED_BEFORE = "removed", "staged"
 _NAME = re.compile(r"(\d{20})\.json")
-_FORMAT = 1
+_FORMAT, _WITH_DELETES = 1, 2
 
 
 class ParquetTable(LakeTable):
@@ -70,13 +75,14 @@ class ParquetTable(LakeTable):
     Args:
         place: the directory, which is made.
         source: what its rows must be of.
+        deletes_beside: commits delete rows beside files.
 
     Raises:
         LakeError: it cannot be read or made, or holds rows of something else.
     """
 
-    def __init__(self, place: Path, source: str) -> None:
-        self.place, self._log = place, place / "_headwater"
+    def __init__(self, place: Path, source: str, *, deletes_beside: bool = False) -> None:
+        self.place, self._log, self._deletes_beside = place, place / "_headwater", deletes_beside
         with errors_at(place):
             if not _last_number(place):
                 require_no_others(place)
@@ -108,8 +114,20 @@ class ParquetTable(LakeTable):
     def files(self) -> Mapping[str, DataFile]:
         return self._files
 
+    @property
+    def deletes_beside(self) -> bool:
+        return self._deletes_beside
+
     def locate(self, path: str) -> str:
         return str(self.place / path)
+
+    @override
+    def commit_deleting(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> None:
+        there = {path: self._files[path] for path in deleted}
+        changed = [replace(file, deleted=ListedRows.of(file.deleted, deleted[path])) for path, file in there.items()]
+        self.commit([*added, *changed], landed, removed)
 
     @override
     def commit(
@@ -134,15 +152,17 @@ class ParquetTable(LakeTable):
     ) -> str:
         assert landed.schema is not None
         is_whole = number % WHOLE_EVERY == 0
+        listed = list(files.values()) if is_whole else added
+        has_deletes = any(file.deleted is not None for file in listed)
         return json.dumps(
             {
-                "format": _FORMAT,
+                "format": _WITH_DELETES if has_deletes else _FORMAT,
                 "number": number,
                 "is_whole": is_whole,
                 "source": landed.source,
                 "commit_lsn": str(Lsn(landed.commit_lsn)),
                 "schema": base64.b64encode(landed.schema.serialize()).decode(),
-                "files": [_shown(file) for file in (files.values() if is_whole else added)],
+                "files": [_shown(file) for file in listed],
                 "removed": list(removed),
             },
         )
@@ -192,11 +212,18 @@ class ParquetTable(LakeTable):
 
 
 class ParquetFormat(LakeFormat):
-    """Parquet tables; there is nothing that they share."""
+    """Parquet tables; there is nothing that they share.
+
+    Args:
+        deletes_beside: see :class:`ParquetTable`.
+    """
+
+    def __init__(self, *, deletes_beside: bool = False) -> None:
+        self._deletes_beside = deletes_beside
 
     @override
     def table(self, place: Path, source: str, name: str) -> LakeTable:
-        return ParquetTable(place, source)
+        return ParquetTable(place, source, deletes_beside=self._deletes_beside)
 
     @override
     def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
@@ -241,8 +268,8 @@ def manifests(place: Path, upto: int | None = None) -> Iterator[dict[str, Any]]:
         path = log / f"{number:020}.json"
         try:
             manifest: dict[str, Any] = json.loads(path.read_text())
-            if manifest["format"] != _FORMAT:
-                raise LakeError(f"a manifest of format {manifest['format']}, expected {_FORMAT}", file=str(path))
+            if manifest["format"] not in (_FORMAT, _WITH_DELETES):
+                raise LakeError(f"a manifest of format {manifest['format']}, expected {_WITH_DELETES}", file=str(path))
         except FileNotFoundError:
             raise LakeError("a manifest is missing", file=str(path)) from None
         except (ValueError, KeyError, TypeError) as error:
@@ -278,11 +305,14 @@ def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dic
 
 def _shown(file: DataFile) -> dict[str, Any]:
     """Return a file in a manifest: bounds with the types that JSON has not."""
-    return asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
+    note = asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
+    return note if file.deleted is not None else {name: value for name, value in note.items() if name != "deleted"}
 
 
 def _read_file(note: Mapping[str, Any]) -> DataFile:
-    return DataFile(**{**note, "lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])})
+    deleted = None if note.get("deleted") is None else ListedRows(**note["deleted"])
+    bounds = {"lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])}
+    return DataFile(**{**note, **bounds, "deleted": deleted})
 
 
 def read_parquet_table(place: Path, version: int | None = None) -> pa.Table:
@@ -315,10 +345,15 @@ def _files_at(place: Path, version: int | None) -> tuple[dict[str, DataFile], pa
     return files, schema
 
 
-def _rows(place: Path, files: Iterable[str], schema: pa.Schema) -> pa.Table:
-    """Return the rows of files, wherever they are."""
-    paths = [_found(place, path) for path in files]
-    return dataset(paths, schema=schema, format="parquet").to_table() if paths else no_rows(schema)
+def _rows(place: Path, files: Mapping[str, DataFile], schema: pa.Schema) -> pa.Table:
+    """Return the rows of files, wherever they are, but for those that are deleted."""
+    whole = [_found(place, path) for path, file in files.items() if file.deleted is None]
+    parts = [dataset(whole, schema=schema, format="parquet").to_table() if whole else no_rows(schema)]
+    for path, file in files.items():
+        if file.deleted is not None:
+            rows = dataset([_found(place, path)], schema=schema, format="parquet").to_table()
+            parts.append(left_rows(rows, file.deleted))
+    return pa.concat_tables(parts)
 
 
 def _found(place: Path, path: str) -> str:
