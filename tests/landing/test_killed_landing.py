@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
-from headwater.lakes.landing_target import COPY_ON_WRITE, DELETING, FORMATS, MERGE_ON_READ, LandingTarget
+from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
 from headwater.landing.landing_modes import CURRENT, HISTORY, MODES
 from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
@@ -24,7 +24,7 @@ from landing.work import Work
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KINDS = [(form, mode, COPY_ON_WRITE) for form in FORMATS for mode in MODES]
-KINDS += [(form, mode, MERGE_ON_READ) for form in DELETING for mode in (CURRENT, HISTORY)]
+KINDS += [(form, mode, MERGE_ON_READ) for form in FORMATS for mode in (CURRENT, HISTORY)]
 
 FEW_KILLS = 3
 WAYS = 2

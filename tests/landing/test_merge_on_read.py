@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,8 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes import deletion_vectors
 from headwater.lakes.delta_table import DeltaLakeTable
 from headwater.lakes.iceberg_catalog import own_catalog
-from headwater.lakes.lake_table import Landed, file_name
-from headwater.lakes.landing_target import COPY_ON_WRITE, DELETING, MERGE_ON_READ, LandingTarget
+from headwater.lakes.lake_table import DataFile, Landed, file_name
+from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CURRENT, HISTORY
@@ -145,13 +145,21 @@ def deletes(target: LandingTarget, name: str) -> int:
     """Count vectors, or delete files, of a table."""
     if target.format == "delta":
         return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
+    if target.format == "parquet":
+        return sum(file.deleted is not None for file in table_of(target, name).values())
     with closing(own_catalog(target.place)) as catalog:
         tasks = catalog.load_table(("public", name)).scan().plan_files()
         return len({file.file_path for task in tasks for file in task.delete_files})
 
 
+def table_of(target: LandingTarget, name: str) -> Mapping[str, DataFile]:
+    """Return the files of a table."""
+    with Lake(target) as lake:
+        return {key: table.files for key, table in lake.tables.landed()}.get(f"public.{name}", {})
+
+
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-@pytest.mark.parametrize("form", DELETING)
+@pytest.mark.parametrize("form", FORMATS)
 def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, form: str, mode: str) -> None:
     target, seen = deleting(tmp_path / "lake", form, mode), set()
     for lsn in log.moments:
@@ -165,7 +173,7 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
     assert (again.rows, again.files) == ({}, 0)
 
 
-@pytest.mark.parametrize("form", DELETING)
+@pytest.mark.parametrize("form", FORMATS)
 def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
     target = LandingTarget(tmp_path / "lake", form, mode="current")
     modes = [COPY_ON_WRITE, MERGE_ON_READ, MERGE_ON_READ, COPY_ON_WRITE]
@@ -175,7 +183,7 @@ def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path, for
         require_equal(log, target, lsn)
 
 
-@pytest.mark.parametrize("form", DELETING)
+@pytest.mark.parametrize("form", FORMATS)
 def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
     """Files stay few, and none has much that is deleted; without a budget all stay."""
     counts = {}
@@ -195,7 +203,7 @@ def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path, form:
 DELETE_FILES = {"delta": "deletion_vector_*.bin", "iceberg": "*-deletes.parquet"}
 
 
-@pytest.mark.parametrize("form", DELETING)
+@pytest.mark.parametrize("form", DELETE_FILES)
 def test_old_versions_expire(
     engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -216,7 +224,7 @@ def test_old_versions_expire(
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-@pytest.mark.parametrize("form", DELETING)
+@pytest.mark.parametrize("form", DELETE_FILES)
 def test_others_rewrite_files_and_the_index_is_lost(
     engine: Engine, log: Log, tmp_path: Path, form: str, mode: str
 ) -> None:

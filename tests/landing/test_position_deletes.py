@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import ManifestContent, ManifestEntry
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry
 from pyiceberg.table import Table
 
 from headwater.errors import LakeConflictError, LakeError
@@ -169,9 +169,11 @@ def delete_elsewhere(lake: Lake, deleted: dict[str, list[int]]) -> str:
     return path
 
 
-def noted(like: IcebergFile, path: str, rows: int) -> IcebergFile:
+def noted(
+    like: IcebergFile, path: str, rows: int, content: DataFileContent = DataFileContent.POSITION_DELETES
+) -> IcebergFile:
     made = IcebergFile.from_args(
-        content=like.content,
+        content=content,
         file_path=path,
         file_format=like.file_format,
         partition=like.partition,
@@ -199,6 +201,35 @@ def test_somebody_else_writes_while_a_window_lands(lake: Lake) -> None:
     lake.format.expire(lake.place, NAME, (), later)
     lake.require([2, 8])
     assert len(list((lake.place / "data").iterdir())) == 3
+
+
+def test_a_table_that_was_rolled_back_goes_on_from_there(lake: Lake) -> None:
+    """Rows that were deleted since are there again, and can be deleted otherwise."""
+    first = lake.written(1, 2, 3)
+    lake.commit(1, [first], {}, ())
+    lake.commit(2, [lake.written(4)], {first.path: [0]}, ())
+    then = lake.table.version
+    lake.commit(3, [lake.written(5)], {first.path: [1]}, ())
+    lake.theirs.manage_snapshots().rollback_to_snapshot(then).commit()
+    with pytest.raises(LakeConflictError, match="has come to"):
+        lake.written(6)
+    lake.table = lake.opened()
+    assert lake.table.landed.commit_lsn == 2
+    lake.require([2, 3, 4])
+    lake.commit(3, [lake.written(6)], {first.path: [2]}, ())
+    lake.require([2, 4, 6])
+
+
+def test_equality_deletes_of_another_program_are_an_error(lake: Lake) -> None:
+    first = lake.written(1, 2, 3)
+    lake.commit(1, [first], {}, ())
+    (task,) = lake.theirs.scan().plan_files()
+    transaction = lake.theirs.transaction()
+    with ChangedFiles(transaction, {}) as snapshot:
+        snapshot.append_data_file(noted(task.file, task.file.file_path, 1, DataFileContent.EQUALITY_DELETES))
+    transaction.commit_transaction()
+    with pytest.raises(LakeError, match="equality deletes"):
+        assert not lake.opened().files
 
 
 @pytest.mark.parametrize("damage", ["lost", "cut", "another"])

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from failure_texts import texts_are_kept
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
-from headwater.lakes.landing_target import DELETING, FORMATS, MERGE_ON_READ, LandingTarget
+from headwater.lakes.landing_target import FORMATS, MERGE_ON_READ, LandingTarget
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
 from headwater.landing.landing_pass import LandingResult
@@ -143,7 +143,7 @@ def test_landed_tables_are_what_the_server_had(
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-@pytest.mark.parametrize("format", DELETING)
+@pytest.mark.parametrize("format", FORMATS)
 def test_mirrors_whose_rows_are_deleted_beside_files_are_what_the_server_had(
     spark: SparkSession,
     engine: Engine,

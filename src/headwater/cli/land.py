@@ -168,8 +168,8 @@ class LandFlags:
         "--write-mode",
         "copy-on-write",
         "merge-on-read",
-        help="How rows leave a mirror's files: these are written anew, or the rows are deleted beside them (--format "
-        "delta or iceberg, mirrors and histories), so that a window costs what it changes.",
+        help="How rows leave a mirror's files: these are written anew, or the rows are deleted beside them (mirrors "
+        "and histories), so that a window costs what it changes.",
     )
     rewrite_budget: int = from_flag(
         "--rewrite-budget",
@@ -454,14 +454,14 @@ def _check_catalog(flags: LandFlags) -> None:
     Raises:
         UsageError: it does not.
     """
-    from headwater.lakes.landing_target import DELETING, MERGE_ON_READ, SPARK_IMPL, SPARK_TYPES
+    from headwater.lakes.landing_target import MERGE_ON_READ, SPARK_IMPL, SPARK_TYPES
     from headwater.landing.landing_modes import CHANGELOG
     from headwater.rows.columns.column_types import AS_VARIANT
 
     if flags.rules.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
-    if flags.write_mode == MERGE_ON_READ and (flags.form not in DELETING or flags.mode == CHANGELOG):
-        raise UsageError("--write-mode merge-on-read is of --format delta or iceberg, --mode current or history")
+    if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG:
+        raise UsageError("--write-mode merge-on-read is of --mode current or history")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:
             raise UsageError("--write-mode is of tables that are written without a JVM, not of --catalog-impl spark")

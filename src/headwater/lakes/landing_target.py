@@ -46,9 +46,6 @@ COPY_ON_WRITE, MERGE_ON_READ = "copy-on-write", "merge-on-read"
 WRITE_MODES = (COPY_ON_WRITE, MERGE_ON_READ)
 """How rows of mirrors that go leave their files: these are written anew, or the rows are deleted beside them."""
 
-DELETING = ("delta", "iceberg")
-"""Formats in which rows can be deleted beside files."""
-
 REWRITE_BUDGET = 64 << 20
 
 ITS_OWN = "its own"
@@ -133,12 +130,10 @@ class LandingTarget:
         """
         if self.write_mode != MERGE_ON_READ:
             return
-        if self.format not in DELETING or self.catalog_impl != PYTHON_IMPL or self.mode == "changelog":
+        if self.catalog_impl != PYTHON_IMPL or self.mode == "changelog":
             raise LakeError(
-                "rows are deleted beside files in mirrors of Delta and Iceberg that are written without a JVM, and in "
-                "no others",
-                hint="--write-mode merge-on-read is of --format delta or iceberg, --mode current or history; leave it "
-                "out",
+                "rows are deleted beside files in mirrors that are written without a JVM, and in no other tables",
+                hint="--write-mode merge-on-read is of --mode current or history; leave it out",
             )
 
     @classmethod
@@ -218,7 +213,7 @@ def _spark(target: LandingTarget) -> LakeFormat[Any]:
 
 
 _OPENERS: dict[str, Callable[[LandingTarget], LakeFormat[Any]]] = {
-    "parquet": lambda _: ParquetFormat(),
+    "parquet": lambda target: ParquetFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "delta": lambda target: DeltaFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "iceberg": _iceberg,
 }

@@ -26,6 +26,9 @@ So a glob finds too much there: who reads the files reads the manifests first. F
 somebody expires them, as do those of no commit. The target's fence stands for the lock
 (:mod:`headwater.lakes.stores.fence`).
 
+Rows that are deleted beside files (``--write-mode merge-on-read``) are in the manifest of the commit, with their files
+(:mod:`headwater.lakes.deletes.listed_deletes`). Such a manifest has another format: who does not know it says so.
+
 Known gaps: a reader by glob may come between a commit and its files.
 """
 
@@ -38,7 +41,7 @@ import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,8 @@ from pyarrow.dataset import dataset
 from headwater.base.overrides import override
 from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.deletes.deleted_rows import Positions, left_rows
+from headwater.lakes.deletes.listed_deletes import ListedRows
 from headwater.lakes.file_bounds import read_bounds, written_bounds
 from headwater.lakes.lake_table import (
     UNPLACED,
@@ -83,7 +88,7 @@ from headwater.rows.columns.arrow import no_rows
 WHOLE_EVERY = 64
 _REMOVED, _STAGED_BEFORE = "removed", "staged"
 _NAME = re.compile(r"(\d{20})\.json")
-_FORMAT = 1
+_FORMAT, _WITH_DELETES = 1, 2
 
 DATA = "data"
 """The folder of files of rows, in a store."""
@@ -94,13 +99,14 @@ class _ManifestTable(LakeTable):
 
     Args:
         place: where it is; source: what its rows must be of.
+        deletes_beside: commits delete rows beside files.
 
     Raises:
         LakeError: it cannot be read, or holds rows of something else.
     """
 
-    def __init__(self, place: Where, source: str) -> None:
-        self._where = place
+    def __init__(self, place: Where, source: str, *, deletes_beside: bool = False) -> None:
+        self._where, self._deletes_beside = place, deletes_beside
         self._number = 0
         self._files: dict[str, DataFile] = {}
         self._landed = self._read(source)
@@ -117,6 +123,18 @@ class _ManifestTable(LakeTable):
     @property
     def files(self) -> Mapping[str, DataFile]:
         return self._files
+
+    @property
+    def deletes_beside(self) -> bool:
+        return self._deletes_beside
+
+    @override
+    def commit_deleting(
+        self, added: list[DataFile], landed: Landed, removed: Sequence[str], deleted: Mapping[str, Positions]
+    ) -> None:
+        there = {path: self._files[path] for path in deleted}
+        changed = [replace(file, deleted=ListedRows.of(file.deleted, deleted[path])) for path, file in there.items()]
+        self.commit([*added, *changed], landed, removed)
 
     @override
     def commit(
@@ -138,15 +156,17 @@ class _ManifestTable(LakeTable):
     ) -> str:
         assert landed.schema is not None
         is_whole = number % WHOLE_EVERY == 0
+        listed = list(files.values()) if is_whole else added
+        has_deletes = any(file.deleted is not None for file in listed)
         return json.dumps(
             {
-                "format": _FORMAT,
+                "format": _WITH_DELETES if has_deletes else _FORMAT,
                 "number": number,
                 "is_whole": is_whole,
                 "source": landed.source,
                 "commit_lsn": str(Lsn(landed.commit_lsn)),
                 "schema": base64.b64encode(landed.schema.serialize()).decode(),
-                "files": [_shown(file) for file in (files.values() if is_whole else added)],
+                "files": [_shown(file) for file in listed],
                 "removed": list(removed),
             },
         )
@@ -179,12 +199,13 @@ class ParquetTable(_ManifestTable):
     Args:
         place: the directory, which is made.
         source: what its rows must be of.
+        deletes_beside: commits delete rows beside files.
 
     Raises:
         LakeError: it cannot be read or made, or holds rows of something else.
     """
 
-    def __init__(self, place: Path, source: str) -> None:
+    def __init__(self, place: Path, source: str, *, deletes_beside: bool = False) -> None:
         self.place, self._log = place, place / "_headwater"
         with errors_at(place):
             if not _last_number(place):
@@ -192,7 +213,7 @@ class ParquetTable(_ManifestTable):
             for part in (self._log / UNPLACED, self._log / _REMOVED):
                 part.mkdir(parents=True, exist_ok=True)
             self._lock = lock_alone(self._log / "lock", place)
-            super().__init__(place, source)
+            super().__init__(place, source, deletes_beside=deletes_beside)
             self._complete()
 
     def close(self) -> None:
@@ -266,11 +287,20 @@ class StoreParquetTable(_ManifestTable):
 
 
 class ParquetFormat(LakeFormat[Where]):
-    """Parquet tables; there is nothing that they share."""
+    """Parquet tables; there is nothing that they share.
+
+    Args:
+        deletes_beside: see :class:`ParquetTable`.
+    """
+
+    def __init__(self, *, deletes_beside: bool = False) -> None:
+        self._deletes_beside = deletes_beside
 
     @override
     def table(self, place: Where, source: str, name: str) -> LakeTable:
-        return StoreParquetTable(place, source) if isinstance(place, StorePath) else ParquetTable(place, source)
+        if isinstance(place, StorePath):
+            return StoreParquetTable(place, source)
+        return ParquetTable(place, source, deletes_beside=self._deletes_beside)
 
     @override
     def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
@@ -372,8 +402,8 @@ def manifests(place: Where, upto: int | None = None) -> Iterator[dict[str, Any]]
             if text is None:
                 raise LakeError("a manifest is missing", file=str(path))
             manifest: dict[str, Any] = json.loads(text)
-            if manifest["format"] != _FORMAT:
-                raise LakeError(f"a manifest of format {manifest['format']}, expected {_FORMAT}", file=str(path))
+            if manifest["format"] not in (_FORMAT, _WITH_DELETES):
+                raise LakeError(f"a manifest of format {manifest['format']}, expected {_WITH_DELETES}", file=str(path))
         except (ValueError, KeyError, TypeError) as error:
             raise LakeError(f"damaged manifest: {error}", file=str(path)) from None
         yield manifest
@@ -407,11 +437,14 @@ def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dic
 
 def _shown(file: DataFile) -> dict[str, Any]:
     """Return a file in a manifest: bounds with the types that JSON has not."""
-    return asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
+    note = asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
+    return note if file.deleted is not None else {name: value for name, value in note.items() if name != "deleted"}
 
 
 def _read_file(note: Mapping[str, Any]) -> DataFile:
-    return DataFile(**{**note, "lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])})
+    deleted = None if note.get("deleted") is None else ListedRows(**note["deleted"])
+    bounds = {"lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])}
+    return DataFile(**{**note, **bounds, "deleted": deleted})
 
 
 def read_parquet_table(
@@ -448,8 +481,18 @@ def _files_at(place: Where, version: int | None) -> tuple[dict[str, DataFile], p
     return files, schema
 
 
-def _rows(place: Where, files: Iterable[str], schema: pa.Schema) -> pa.Table:
-    """Return the rows of files, wherever they are."""
+def _rows(place: Where, files: Mapping[str, DataFile], schema: pa.Schema) -> pa.Table:
+    """Return the rows of files, wherever they are, but for those that are deleted."""
+    whole = [path for path, file in files.items() if file.deleted is None]
+    parts = [_whole_rows(place, whole, schema)]
+    for path, file in files.items():
+        if file.deleted is not None:
+            parts.append(left_rows(_whole_rows(place, [path], schema), file.deleted))
+    return pa.concat_tables(parts)
+
+
+def _whole_rows(place: Where, files: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """Return the rows of files, deleted or not."""
     if isinstance(place, StorePath):
         folder = folder_of(place / DATA)
         paths, system = readable(f"{folder}/{path}" for path in files)
