@@ -19,6 +19,16 @@ WRITES = ("PUT", "POST", "DELETE")
 _HOP = ("connection", "transfer-encoding", "content-length", "date", "server")
 
 
+@dataclass(frozen=True)
+class AskedThere:
+    """A request: its method and path, whether it writes on a condition, and what became of it."""
+
+    method: str
+    path: str
+    on_condition: bool
+    fate: str
+
+
 @dataclass
 class StoreProxy:
     """The proxy, as it runs.
@@ -27,13 +37,13 @@ class StoreProxy:
         endpoint: its address.
         choose: gives the fate of a request by its method and path, and whether it is written on a condition.
         kill: kills the process that asks.
-        asked: methods, paths and fates so far.
+        asked: requests so far.
     """
 
     endpoint: str
     choose: Callable[[str, str, bool], str] = field(default=lambda *_: PASS)
     kill: Callable[[], None] = field(default=lambda: None)
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    asked: list[AskedThere] = field(default_factory=list)
 
     def nth_write(self, number: int, fate: str) -> None:
         """Let one request that writes, of those from now on, have a fate."""
@@ -62,7 +72,7 @@ def store_proxy(endpoint: str) -> Iterator[StoreProxy]:
             on_condition = "If-Match" in self.headers or "If-None-Match" in self.headers
             proxy = running[0]
             fate = proxy.choose(self.command, self.path, on_condition)
-            proxy.asked.append((self.command, self.path, fate))
+            proxy.asked.append(AskedThere(self.command, self.path, on_condition, fate))
             if fate in (KILL, REFUSE):
                 proxy.kill() if fate == KILL else None
                 return self._send(503, [], b"")

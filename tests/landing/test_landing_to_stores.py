@@ -17,23 +17,31 @@ import pytest
 from deltalake import DeltaTable
 
 from bad_input.running_command import Running, running
-from headwater.errors import LakeConflictError, LakeError, UsageError
+from headwater.errors import HeadwaterWarning, LakeConflictError, LakeError, UsageError
 from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
 from headwater.lakes.iceberg_catalog import open_catalog
 from headwater.lakes.landing_target import MERGE_ON_READ, LandingTarget
 from headwater.lakes.parquet_table import manifests, read_parquet_table
+from headwater.lakes.paused import PausedTable
 from headwater.lakes.stores import fence as fence_module
+from headwater.lakes.stores import object_store
 from headwater.lakes.stores.fence import Fence
 from headwater.lakes.stores.library_options import options_for_delta
 from headwater.lakes.stores.log_lines import LINES, lines_at, log_lines
 from headwater.lakes.stores.object_store import Store
 from headwater.lakes.stores.places import StorePath, place_of
 from headwater.lakes.target_directory import Lake
+from headwater.landing.landing import land
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
+from headwater.landing.resuming import resume
+from headwater.pg.lsn import Lsn
+from headwater.pipeline.requests.request import DecodeRequest
+from headwater.pipeline.windows.run_index import WindowBounds
 from landing.store_proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
 from landing.store_server import LakeStore, lake_store
-from landing.work import Work
+from landing.work import WINDOW_BYTES, Work
+from sources.s3_server import BUCKET
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -109,6 +117,28 @@ def test_the_same_rows_as_in_a_directory(work: Work, store: LakeStore, form: str
     assert not work.land(work.engine, target).rows, "nothing is left"
 
 
+def test_a_table_that_is_paused_comes_back(work: Work, store: LakeStore) -> None:
+    """What is noted of it, and the state where it stands, are in the store, too."""
+    target = LandingTarget(place(store, "paused"), mode=CURRENT)
+    request = DecodeRequest(str(work.wal), str(work.backup), "postgres")
+    land(work.engine, replace(request, end=middle_of(work)), target, bounds=WindowBounds(WINDOW_BYTES))
+    with Lake(target) as lake:
+        oid = lake.names.holder("public.b")
+        assert oid is not None
+        lake.paused.add(PausedTable(oid, "public.b", "for a test"), lake.progress.kept_state())
+    with pytest.warns(HeadwaterWarning, match="stays paused"):
+        assert work.land(work.engine, target).paused
+    assert [view.state for view in tables_of(target.where, read_as_of(target.where), is_now=True)].count("paused") == 1
+    assert not resume(work.engine, request, target).paused
+    work.check_whole(target, read)
+
+
+def middle_of(work: Work) -> Lsn:
+    """Return an LSN in the middle of the work."""
+    lsns = work.whole(CHANGELOG)["public.b"]["_commit_lsn"].to_pylist()
+    return Lsn(sorted(lsns)[len(lsns) // 2])
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_small_files_are_put_together_and_old_ones_removed(work: Work, store: LakeStore, form: str) -> None:
     target = target_of(place(store, f"compacted-{form}"), form)
@@ -134,7 +164,10 @@ def files_of(store: LakeStore, target: LandingTarget, name: str) -> int:
 
 def arguments(work: Work, target: LandingTarget, endpoint: str) -> list[str]:
     """List the arguments of the command; credentials are in its environment."""
-    return [*work.arguments(target), "--storage-option", f"endpoint_url={endpoint}"]
+    words = [*work.arguments(target), "--storage-option", f"endpoint_url={endpoint}"]
+    if target.iceberg_catalog is not None:
+        words += ["--iceberg-catalog", target.iceberg_catalog, "--namespace", str(target.namespace)]
+    return words
 
 
 @contextmanager
@@ -151,7 +184,9 @@ def signed(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("signed")
-@pytest.mark.parametrize(("form", "mode"), [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CURRENT)])
+@pytest.mark.parametrize(
+    ("form", "mode"), [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CURRENT), ("iceberg", CHANGELOG)]
+)
 def test_killed_at_requests_that_write(
     work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str
 ) -> None:
@@ -159,7 +194,7 @@ def test_killed_at_requests_that_write(
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     rng, kills = random.Random(seed), 0
-    target = LandingTarget(place(store, f"killed-{form}-{mode}-{seed}"), form, mode=mode)
+    target = target_of(place(store, f"killed-{form}-{mode}-{seed}"), form, mode)
     status = -signal.SIGKILL
     while status:
         proxy.nth_write(rng.randint(1, 60) if kills < 6 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
@@ -173,17 +208,34 @@ def test_killed_at_requests_that_write(
     work.check_whole(target, read)
 
 
+@pytest.mark.usefixtures("signed")
 @pytest.mark.parametrize("fate", [LOSE, REFUSE])
 @pytest.mark.parametrize("form", ["parquet", "delta"])
-def test_answers_are_lost(work: Work, store: LakeStore, proxy: StoreProxy, form: str, fate: str) -> None:
-    """Every fifth request has been done and is not answered, or is refused for the moment."""
+def test_answers_are_lost(
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, fate: str
+) -> None:
+    """Every fifth request has been done and is not answered, or is refused for the moment.
+
+    The run is a process of its own: ``deltalake`` keeps other threads of its process from running while it waits.
+    """
     numbers = iter(range(1 << 30))
     proxy.choose = lambda *_: fate if next(numbers) % 5 == 4 else "pass"
-    name = f"lost-{form}-{fate}"
-    target = LandingTarget(place(store, name, proxy.endpoint), form)
-    work.land(work.engine, target)
-    work.check_whole(replace(target, where=place(store, name)), read)
-    assert sum(of == fate for _, _, of in proxy.asked) > 20
+    target = target_of(place(store, f"lost-{form}-{fate}"), form)
+    with landing(work, target, proxy, tmp_path) as process:
+        output = process.standard_error()
+        assert process.process.wait() == 0, output
+    work.check_whole(target, read)
+    lost = [request for request in proxy.asked if request.fate == fate]
+    assert len(lost) > 20
+    commits = [request for request in proxy.asked if request.method == "PUT" and is_commit(request.path)]
+    assert commits
+    assert all(request.on_condition for request in commits)
+
+
+def is_commit(path: str) -> bool:
+    """Tell whether an object is a manifest, or a version of Delta's log."""
+    folder, _, name = path.rpartition("/")
+    return folder.endswith(("_headwater", "_delta_log")) and name.partition(".")[0].isdigit()
 
 
 def test_who_lands_second_is_refused(work: Work, store: LakeStore) -> None:
@@ -294,3 +346,39 @@ def test_the_commands(work: Work, store: LakeStore, tmp_path: Path) -> None:
             output = process.standard_error()
             assert process.process.wait() == 0, output
     work.check_whole(target, read)
+
+
+@pytest.mark.usefixtures("signed")
+def test_workers_of_spark_write_to_the_store(work: Work, store: LakeStore, tmp_path: Path) -> None:
+    target = LandingTarget(place(store, "spark"), mode=HISTORY)
+    words = arguments(work, target, store.endpoint)
+    assert "spark" in words
+    with running(*words, directory=tmp_path) as process:
+        output = process.standard_error()
+        assert process.process.wait() == 0, output
+    work.check_whole(target, read)
+
+
+def write_half(path: StorePath, data: bytes) -> None:
+    with path.store.new_file(path.key) as sink:
+        for _ in range(13):
+            sink.write(data)
+        raise ZeroDivisionError
+
+
+def test_a_large_file_goes_in_parts_and_is_withdrawn_if_it_fails(
+    store: LakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "PART_BYTES", 5 << 20)
+    path, data = place(store, "parts") / "x", os.urandom(1 << 20)
+    with path.store.new_file(path.key) as sink:
+        for _ in range(13):
+            sink.write(data)
+        assert sink.tell() == 13 << 20
+    assert path.store.size(path.key) == 13 << 20
+    assert path.store.read(path.key) == 13 * data
+    failed = path.parent / "failed"
+    with pytest.raises(ZeroDivisionError):
+        write_half(failed, data)
+    assert failed.store.size(failed.key) is None
+    assert not store.client().list_multipart_uploads(Bucket=BUCKET).get("Uploads")

@@ -624,12 +624,26 @@ def _file_of(action: Mapping[str, Any]) -> DataFile:
 
 
 @contextmanager
+def _one_line(place: Where) -> Iterator[None]:
+    """Let errors of a store, which the library shows as a tree with colours, be one line."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(place, Path):
+            raise
+        text = " ".join(re.sub(r"\x1b\[\d*m|\u21b3", "", str(error)).split())
+        raise LakeError(
+            f"Delta: {text}", file=str(place), hint="begin again once the store answers: the run goes on from there"
+        ) from None
+
+
+@contextmanager
 def _told(place: Where) -> Iterator[None]:
     """Raise errors of Delta and of the system as ours."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
-        with errors_at(place):
+        with errors_at(place), _one_line(place):
             yield
     except CommitFailedError as error:
         raise LakeConflictError(
