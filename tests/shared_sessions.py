@@ -12,7 +12,6 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 SESSION_OF_SPARK = (
-    "tests/bad_input/test_several_outputs.py",
     "tests/landing/test_engines.py",
     "tests/landing/test_messages.py",
     "tests/landing/test_variant_tables.py",
