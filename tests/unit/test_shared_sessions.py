@@ -1,4 +1,4 @@
-"""What a run gives to one process as a whole: a file, or all files that use a session of Spark."""
+"""The parts of a run that go to one process: a file, or all files that use a session of Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared_sessions import SESSION_OF_SPARK, short_files_last, unit_of
+from shared_sessions import FIRST, in_order, unit_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,10 +26,10 @@ def test_files_that_use_a_session_of_spark_go_together(nodeid: str, unit: str) -
 
 
 def test_what_is_named_is_there() -> None:
-    assert [name for name in SESSION_OF_SPARK if not (ROOT / name).exists()] == []
+    assert [name for name in FIRST if not (ROOT / name).exists()] == []
 
 
-def test_short_files_come_last() -> None:
-    names = ["tests/unit/test_a.py::test_a", "tests/values/test_a.py::test_a", "tests/unit/test_b.py::test_a"]
+def test_long_files_come_first_and_short_ones_last() -> None:
+    names = [f"tests/{file}.py::test_a" for file in ("unit/test_a", "values/test_a", "unit/test_b", "spark/test_a")]
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
-    assert [item.nodeid for item in short_files_last(items)] == [names[1], names[0], names[2]]
+    assert [item.nodeid for item in in_order(items)] == [names[3], names[1], names[0], names[2]]
