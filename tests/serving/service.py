@@ -16,7 +16,7 @@ from headwater.local_servers.server_programs import find_client
 from headwater.receiver.base_backup import BackupRequest, take_backup
 from headwater.walsender.access.users import User, Users, write_users
 
-END_SECONDS = 20
+END_SECONDS = 60
 """For what needs kernels that were not compiled yet, too."""
 
 POLL_SECONDS = 0.02
