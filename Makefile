@@ -7,6 +7,10 @@ SOURCES := src tests tools bench
 # Four processes side by side, a file of tests to one of them: two leave two cores idle for two fifths of the time.
 # In the order of the rungs: else the files with few tests, which are the long ones, come last, and one process ends alone.
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+# Half as many examples of each property as in the long run.
+EVERYDAY := -m "not slow" --hypothesis-profile everyday
+# Files with tests whose kernels also run as Python, in which errors of bounds and of types come to light.
+INTERPRETED = $(shell grep -lr mark.interpreted tests/unit --include=*.py)
 
 # Compiled modules are kept: else each process that a test starts would compile the whole package.
 export PYTHONDONTWRITEBYTECODE :=
@@ -55,8 +59,8 @@ types: $(READY) ## check types
 	$(VENV)/bin/mypy
 
 test: servers locales ## all rungs, PostgreSQL 14, 15, 16 and 18 (not each on every one of them), in minutes
-	$(VENV)/bin/pytest --all-rungs --in-memory $(BESIDE) -m "not slow"
-	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted tests/unit
+	$(VENV)/bin/pytest --all-rungs --in-memory $(BESIDE) $(EVERYDAY)
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest -n 2 --hypothesis-profile everyday -m interpreted $(INTERPRETED)
 
 docs: $(READY) ## build the documentation as a site, in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
@@ -98,6 +102,7 @@ test-all: servers servers-19 servers-first servers-older locales hosts ## all ru
 	$(VENV)/bin/pytest --first-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	$(VENV)/bin/pytest --older-minors --all-majors tests/oracle/test_oracle.py -k "not pg19"
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
+	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted $(INTERPRETED)
 	PYTHONPATH=tests $(PYTHON) -m soak --seconds 180 --out build/soak.json
 
 # What may differ between minor releases of a major; 19 is not released yet.

@@ -28,10 +28,12 @@ from headwater.local_servers.server_programs import ServerPrograms
 from left_to_test_all import LIST, mark_left_tests, read_list
 from packaged_servers import is_packaged
 from run_directory import run_directory
+from shared_sessions import SharedSessions, in_order
 from spent_seconds import SPENT, SpentSeconds, read_budgets, rung_of
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
 hypothesis.settings.register_profile("headwater", deadline=None)
+hypothesis.settings.register_profile("everyday", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("headwater")
 
 TESTS = Path(__file__).parent
@@ -117,9 +119,16 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that are left to the long run before pytest deselects by marks."""
+    items[:] = in_order(items)
     unused = mark_left_tests(items, read_list())
     if unused and config.getoption("--all-rungs") and not config.getoption("--all-majors"):
         raise pytest.UsageError(f"{LIST.name} names tests that are not there: {', '.join(unused)}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedSessions | None:
+    """Hand out files, and those that use a session of Spark to one process."""
+    return SharedSessions(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -31,8 +31,10 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-ROOMS = ("apply", "receiver", "remote_slots", "slots", "walsender")
+ROOMS = ("apply", "cli.process", "receiver", "remote_slots", "slots", "walsender")
 COMMANDS = ("apply", "main", "serve", "subscription")
+AT_WORK = ("psycopg", "psycopg.pq", "psycopg.postgres")
+"""What commands import when they first need it: more than half of what a short one would spend."""
 MAIN = "headwater.cli.main"
 
 REQUEST_BYTES = 1 << 18
@@ -59,8 +61,8 @@ class Request:
 
 def import_all() -> None:
     """Import what commands need."""
-    for name in COMMANDS:
-        importlib.import_module(f"headwater.cli.{name}")
+    for name in (*AT_WORK, *(f"headwater.cli.{command}" for command in COMMANDS)):
+        importlib.import_module(name)
     for name in ROOMS:
         room = importlib.import_module(f"headwater.{name}")
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-LEAST = 600
+LEAST = 400
 """Seconds: no file's budget is less, as any file may be the one that compiles kernels again, or starts Spark."""
 FACTOR = 3
 BUDGETS = Path(__file__).with_name("budgets.json")

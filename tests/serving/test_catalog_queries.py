@@ -66,10 +66,17 @@ def test_psql_shows_the_same(tmp_path: Path, major: int) -> None:
         pair.check("reader", r"\d shop.*")
         run(pair.server, *LATER)
         pair.check("reader", *COMMANDS)
-        pair.check("postgres", *COMMANDS)
         pair.check("reader", *OF_ROLES)
         pair.check("member", *OF_ROLES)
         assert pair.serving.stop() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", MAJORS)
+def test_psql_shows_the_same_to_the_superuser(tmp_path: Path, major: int) -> None:
+    with pair_of(major, tmp_path) as pair:
+        run(pair.server, *LATER)
+        pair.check("postgres", *COMMANDS)
 
 
 @pytest.mark.parametrize("major", MAJORS)

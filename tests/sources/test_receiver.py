@@ -100,6 +100,13 @@ class Receiving:
             self._changed.notify_all()
 
 
+def end_amid_wal(server: EmbeddedPostgres) -> int:
+    """Return an LSN that WAL goes beyond already: else the next record comes when the server logs its transactions."""
+    end = lsn_of(server) + 1
+    run(server, "SELECT pg_logical_emit_message(true, 'x', '')")
+    return end
+
+
 def receive(server: EmbeddedPostgres, directory: Path, end: int, **options: object) -> None:
     """Receive up to an LSN."""
     request = ReceiveRequest(conninfo=conninfo_of(server), directory=directory, end=end, **options)  # type: ignore[arg-type]
@@ -236,7 +243,7 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     """By a run that has WAL already, such as a service that is started again while the server is down."""
     with small_server(16) as server:
-        receive(server, tmp_path / "wal", lsn_of(server) + 1, slot="s", creates_slot=True)
+        receive(server, tmp_path / "wal", end_amid_wal(server), slot="s", creates_slot=True)
         server.stop()
         with (
             pytest.raises(ConnectionLostError),
@@ -375,11 +382,11 @@ def test_what_cannot_be_received_is_an_error(tmp_path: Path) -> None:
             receiving.wait_for(0)
             with pytest.raises(SegmentError, match="another receiver writes to the directory"):
                 receive(server, tmp_path / "held", end)
-        receive(server, tmp_path / "held", lsn_of(server) + 1)
+        receive(server, tmp_path / "held", end_amid_wal(server))
         (partial,) = (tmp_path / "held").glob("*.partial")
         os.truncate(partial, 8192)
         with pytest.raises(SegmentError, match="wrong size: 8192 bytes, expected 1048576"):
-            receive(server, tmp_path / "held", lsn_of(server) + 1)
+            receive(server, tmp_path / "held", end_amid_wal(server))
         info = conninfo_of(server)
         server.stop()
     with pytest.raises(ConnectionLostError, match="could not connect to the server"):
@@ -406,6 +413,7 @@ def test_what_is_old_is_removed_but_what_a_slot_needs(tmp_path: Path, command: C
     with small_server(18) as server:
         run(server, "CREATE TABLE t (a int)")
         take_backup(BackupRequest(conninfo=conninfo_of(server), directory=base))
+        now(server)  # a backup ends its segment: there is no file before something is in the next
         words = ["receive", "--from", conninfo_of(server), "--to", str(wal), "--keep", "2MB", "--slots", str(slots)]
         process = subprocess.Popen([sys.executable, "-m", "headwater.cli.main", *words, "--status-interval", "0.1"])
         try:
