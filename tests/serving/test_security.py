@@ -199,9 +199,8 @@ def test_the_right_password_is_bound_to_the_certificate(sides: Sides) -> None:
 
 def error_of(address: Address, user: str, statement: str) -> object:
     """Return the error that a statement ends with."""
-    words = (
-        f"host=127.0.0.1 port={address[1]} dbname=postgres user={user} sslmode=require password='{PASSWORD.decode()}'"
-    )
+    words = f"host=127.0.0.1 port={address[1]} dbname=postgres user={user} sslmode=require"
+    words += f" password='{PASSWORD.decode()}'"
     connection = pq.PGconn.connect(words.encode())
     answer = connection.exec_(statement.encode())
     fields = pq.DiagnosticField.SQLSTATE, pq.DiagnosticField.MESSAGE_PRIMARY
