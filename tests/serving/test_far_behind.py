@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from bad_input.servers import now, run, small_server
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import (
     Serving,
     Streaming,
@@ -79,3 +83,84 @@ def test_streams_are_equal(tmp_path: Path, engine: str, mode: str) -> None:
         log = serving.log.read_text()
         assert log.count("an engine decodes for a subscriber that is far behind") >= 3
         assert ("goes on without an engine: it is to fail here" in log) == (mode == "failing")
+
+
+STREAMED = {
+    "on": ("pgoutput", ("-o", "proto_version=2", "-o", "publication_names=p", "-o", "streaming=on")),
+    "parallel": ("pgoutput", ("-o", "proto_version=4", "-o", "publication_names=p", "-o", "streaming=parallel")),
+    "text": ("test_decoding", ("-o", "stream-changes=1")),
+}
+"""Plugins and options of streams that have transactions before they end."""
+
+BLOCK = re.compile(rb"(?:^|\n)S.{4}[\0\1]\n", re.S), re.compile(b"opening a streamed block")
+"""The beginnings of blocks: of pgoutput, of test_decoding."""
+
+LITTLE = {"logical_decoding_work_mem": "64kB", "max_prepared_transactions": "5"}
+ROWS = 1500
+"""Of a piece of a transaction: more than is held before it is streamed, and more than a stretch has."""
+
+
+def write_open_transactions(server: EmbeddedPostgres, first: int, *, is_undone: bool) -> None:
+    """Let transactions be open across each other, large ones and small ones; some of them, or parts of them, undone."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(server.connect()) for _ in range(3)]
+        for session in sessions:
+            session.execute("BEGIN")
+        for piece in range(3):
+            for number, session in enumerate(sessions):
+                begin = first + (3 * piece + number) * ROWS
+                session.execute(f"SAVEPOINT s{piece}")
+                session.execute(
+                    f"INSERT INTO t SELECT i, 'row ' || i, i FROM generate_series({begin}, {begin + ROWS - 1}) i"
+                )
+                if is_undone and (piece + number) % 3 == 0:
+                    session.execute(f"ROLLBACK TO SAVEPOINT s{piece}")
+            run(server, f"INSERT INTO t VALUES ({-first - piece}, 'small', 1)")
+        sessions[1].execute(f"PREPARE TRANSACTION 'p{first}'")
+        sessions[0].execute("COMMIT")
+        run(server, f"UPDATE t SET name = 'more' WHERE id BETWEEN {first} AND {first + 500}")
+        sessions[2].execute("ROLLBACK" if is_undone else "COMMIT")
+        run(server, f"COMMIT PREPARED 'p{first}'")
+
+
+@pytest.mark.parametrize(("engine", "mode"), [("local", "failing"), ("local", "going on"), ("spark", "going on")])
+@pytest.mark.parametrize("major", [16, 18])
+def test_transactions_that_are_streamed_before_they_end(tmp_path: Path, engine: str, mode: str, major: int) -> None:
+    """Compared with the server, and where it may leave out what it finds undone, with a service without an engine."""
+    with small_server(major, **LITTLE) as server:
+        run(server, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
+        catalog = backup_of(server, tmp_path / "base")
+        helped = Serving(server.wal_directory, catalog, tmp_path / "helped", "--engine", engine, "-v")
+        helped.program = (str(DRIVER), mode)
+        with helped, Serving(server.wal_directory, catalog, tmp_path / "alone") as alone:
+            places = {
+                "server": server.client_environment(),
+                "helped": helped.environment(),
+                "alone": alone.environment(),
+            }
+            for environment, (slot, (plugin, _)) in product(places.values(), STREAMED.items()):
+                two_phase = ["--two-phase"] if slot == "text" else []
+                make_slot_by_client(environment, major, slot, plugin, *two_phase)
+            for part, is_undone in enumerate((False, True)):
+                write_open_transactions(server, 1 + part * 100_000, is_undone=is_undone)
+                end = now(server)
+                for slot, (_, options) in STREAMED.items():
+                    streams = {
+                        name: streamed(environment, major, slot, end, tmp_path / f"{slot}-{name}-{part}", options)
+                        for name, environment in places.items()
+                    }
+                    assert streams["helped"] == streams["alone"], slot
+                    assert is_undone or streams["helped"] == streams["server"], slot
+                    assert len(BLOCK[slot == "text"].findall(streams["helped"])) > 5
+            assert helped.stop(seconds=SPARK_SECONDS) == 0
+        log = helped.log.read_text()
+        assert log.count("an engine decodes for a subscriber that is far behind") >= 2 * len(STREAMED)
+        assert ("goes on without an engine: it is to fail here" in log) == (mode == "failing")
+
+
+def streamed(environment: dict[str, str], major: int, slot: str, end: str, file: Path, options: Sequence[str]) -> bytes:
+    """Return what a slot streams up to an LSN."""
+    flags = ("--slot", slot, "--start", "--endpos", end, "-f", str(file), *options)
+    ended = recvlogical(environment, major, *flags, seconds=SPARK_SECONDS)
+    assert ended.returncode == 0, ended.stderr
+    return file.read_bytes()

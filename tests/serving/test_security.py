@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import psycopg
 import pytest
+from psycopg import pq
 
 from access.certificates import Certificate, self_signed
 from access.raw_client import CLIENT_NONCE, Answer, RawClient, initial, raw_client
@@ -55,8 +57,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     rules.write_text(RULES)
     names = ("reader", "idle")
     write_users(users, Users({name: User(name, VERIFIER, may_replicate=name == "reader") for name in names}))
-    more = f"CREATE ROLE idle LOGIN PASSWORD '{VERIFIER}'"
-    with strict_server(18, RULES, "ALTER SYSTEM SET wal_level = logical", role, more, certificate=made) as server:
+    more = f"CREATE ROLE idle LOGIN PASSWORD '{VERIFIER}'", "CREATE TABLE secrets (word text)"
+    with strict_server(18, RULES, "ALTER SYSTEM SET wal_level = logical", role, *more, certificate=made) as server:
         catalog = backup_of(server, place / "base")
         flags = ["--auth", str(rules), "--users", str(users), "--tls-cert", str(made.certificate)]
         with Serving(server.wal_directory, catalog, place / "s", *flags, "--tls-key", str(made.key), "-v") as serving:
@@ -193,6 +195,36 @@ def test_the_right_password_is_bound_to_the_certificate(sides: Sides) -> None:
         with raw_client(address, is_encrypted=True) as client:
             list(begun(client, BOUND + BARE, PLUS))
             assert client.send(client.final(PASSWORD, BARE, BOUND + hashed)) == ("R", (12, b""))
+
+
+def error_of(address: Address, user: str, statement: str) -> object:
+    """Return the error that a statement ends with."""
+    words = f"host=127.0.0.1 port={address[1]} dbname=postgres user={user} sslmode=require"
+    words += f" password='{PASSWORD.decode()}'"
+    connection = pq.PGconn.connect(words.encode())
+    answer = connection.exec_(statement.encode())
+    fields = pq.DiagnosticField.SQLSTATE, pq.DiagnosticField.MESSAGE_PRIMARY
+    error = tuple(answer.error_field(field) for field in fields)
+    connection.finish()
+    return error
+
+
+def test_who_may_not_replicate_copies_no_table(sides: Sides) -> None:
+    statement = "COPY public.secrets (word) TO STDOUT"
+    errors = [error_of(address, "idle", statement) for address in sides.both]
+    assert errors == [(b"42501", b"permission denied for table secrets")] * 2
+    assert error_of(sides.service, "reader", statement) == (None, None)
+
+
+def test_cancel_requests_with_guessed_keys_change_nothing(sides: Sides) -> None:
+    for address in sides.both:
+        for pid, key in ((1000, bytes(4)), (0, bytes(4)), (0xFFFFFFFF, b"\xff" * 4), (1000, bytes(32))):
+            with raw_client(address) as client:
+                body = struct.pack(">II", 80877102, pid) + key
+                client.connection.sendall(struct.pack(">I", len(body) + 4) + body)
+                assert client.connection.recv(1) == b""
+    assert b"in cancel request" in sides.serving.log.read_bytes()
+    assert is_served(sides)
 
 
 def test_nothing_of_passwords_is_in_the_log(sides: Sides) -> None:

@@ -1,7 +1,9 @@
 """``LIKE`` and ``ILIKE``.
 
-A pattern that ends with a backslash is an error, but only if the comparison reaches its end: such patterns are matched
-step by step, all others by a regular expression with the same meaning.
+A pattern is split at ``%``. What stands between is of fixed length, and is looked for from left to right: the first
+place where it is found is as good as any later one. So the time is bounded by the lengths of value and pattern.
+
+A pattern that ends with a backslash is an error, but only if the comparison reaches its end.
 
 PostgreSQL: ``like.c``, ``like_match.c`` (MatchText, do_like_escape).
 """
@@ -9,7 +11,8 @@ PostgreSQL: ``like.c``, ``like_match.c`` (MatchText, do_like_escape).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from headwater.errors import ExpressionError
@@ -17,28 +20,63 @@ from headwater.filters.functions import Context, each, needs_ascii_letters, regi
 from headwater.filters.texts import _LOWER, codec, needs_characters
 
 _ESCAPE, _ANY, _ONE = "\\%_"
+_OPEN_END = "LIKE pattern must not end with escape character"
 
 
 def _ends_in_escape(pattern: str) -> bool:
     return (len(pattern) - len(pattern.rstrip(_ESCAPE))) % 2 == 1
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """A stretch of a pattern without ``%``.
+
+    Attributes:
+        characters: that it is like; None for any.
+    """
+
+    characters: tuple[str | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    def find(self, value: str, start: int, end: int) -> int:
+        """Return the first place from one on where the stretch stands before another; -1 for none."""
+        if None not in self.characters:
+            return value.find("".join(filter(None, self.characters)), start, end)
+        match = self._expression.search(value, start, end)
+        return -1 if match is None else match.start()
+
+    def stands_at(self, value: str, at: int) -> bool:
+        """Tell whether the stretch stands at a place."""
+        return at >= 0 and self.find(value, at, at + len(self)) == at
+
+    @property
+    def _expression(self) -> re.Pattern[str]:
+        pieces = ("." if character is None else re.escape(character) for character in self.characters)
+        return re.compile("".join(pieces), re.DOTALL)
+
+
 @lru_cache(maxsize=256)
-def _expression(pattern: str) -> re.Pattern[str]:
-    """Translate a pattern that does not end with an escape character to a regular expression."""
-    pieces, at = [], 0
+def _stretches(pattern: str) -> tuple[_Stretch, ...]:
+    """Split a pattern at ``%``; an escape character at its end counts for nothing."""
+    return tuple(map(_Stretch, _split(pattern)))
+
+
+def _split(pattern: str) -> Iterator[tuple[str | None, ...]]:
+    characters, at = list[str | None](), 0
     while at < len(pattern):
         character = pattern[at]
-        if character == _ESCAPE:
+        if character == _ANY:
+            yield tuple(characters)
+            characters = []
+        elif character == _ESCAPE:
             at += 1
-            pieces.append(re.escape(pattern[at]))
-        elif character == _ANY:
-            if not pieces or pieces[-1] != ".*":
-                pieces.append(".*")
+            characters += pattern[at : at + 1]
         else:
-            pieces.append("." if character == _ONE else re.escape(character))
+            characters.append(None if character == _ONE else character)
         at += 1
-    return re.compile("".join(pieces), re.DOTALL)
+    yield tuple(characters)
 
 
 def is_like(value: str, pattern: str) -> bool:
@@ -47,48 +85,53 @@ def is_like(value: str, pattern: str) -> bool:
     Raises:
         ExpressionError: the pattern ends with an escape character, and the value has characters left there.
     """
+    first, *others = _stretches(pattern)
     if _ends_in_escape(pattern):
-        return bool(_step_by_step(value, pattern))
-    return _expression(pattern).fullmatch(value) is not None
-
-
-def _step_by_step(value: str, pattern: str) -> bool | None:
-    """Tell whether a value is like a pattern; None for a mismatch that no later start in the value can mend."""
-    while value and pattern:
-        if pattern[0] == _ANY:
-            return _anywhere(value, pattern)
-        if pattern[0] == _ESCAPE:
-            pattern = pattern[1:]
-            if not pattern:
-                raise ExpressionError("LIKE pattern must not end with escape character")
-            if pattern[0] != value[0]:
-                return False
-        elif pattern[0] != _ONE and pattern[0] != value[0]:
-            return False
-        value, pattern = value[1:], pattern[1:]
-    if value:
+        _check_end(value, first, others)
         return False
-    return True if not pattern.strip(_ANY) else None
+    if not others:
+        return len(value) == len(first) and first.stands_at(value, 0)
+    last = others.pop()
+    end = len(value) - len(last)
+    if not first.stands_at(value, 0) or end < len(first) or not last.stands_at(value, end):
+        return False
+    return _behind(value, len(first), end, others) is not None
 
 
-def _anywhere(value: str, pattern: str) -> bool | None:
-    """Match a pattern that begins with ``%``."""
-    rest = pattern.lstrip(_ANY + _ONE)
-    skipped = pattern[: len(pattern) - len(rest)].count(_ONE)
-    if skipped > len(value):
-        return None
-    value = value[skipped:]
-    if not rest:
-        return True
-    if rest == _ESCAPE:
-        raise ExpressionError("LIKE pattern must not end with escape character")
-    first = rest[1] if rest[0] == _ESCAPE else rest[0]
-    for at, character in enumerate(value):
-        if character == first:
-            matched = _step_by_step(value[at:], rest)
-            if matched is not False:
-                return matched
-    return None
+def _behind(value: str, start: int, end: int, stretches: list[_Stretch]) -> int | None:
+    """Return the place behind stretches that stand in their order between two places; None if they do not."""
+    for stretch in stretches:
+        at = stretch.find(value, start, end)
+        if at < 0:
+            return None
+        start = at + len(stretch)
+    return start
+
+
+def _check_end(value: str, first: _Stretch, others: list[_Stretch]) -> None:
+    """Check that the end of a pattern, which is an escape character, is not reached.
+
+    Raises:
+        ExpressionError: it is: characters are left there, or a ``%`` before it was reached with some.
+    """
+    if not others:
+        if len(value) > len(first) and first.stands_at(value, 0):
+            raise ExpressionError(_OPEN_END)
+        return
+    last = others.pop()
+    if not first.stands_at(value, 0):
+        return
+    at, is_there = len(first), len(first) < len(value)
+    for stretch in others:
+        behind = _behind(value, at, len(value), [stretch])
+        if behind is None or not is_there:
+            return
+        # What is any character is passed over together with the % beside it.
+        at, is_there = behind, is_there if set(stretch.characters) <= {None} else behind < len(value)
+    is_any = set(last.characters) <= {None}
+    left = len(value) - at - len(last)
+    if is_there and (left >= 0 if is_any else last.find(value, at, len(value) - 1) >= 0):
+        raise ExpressionError(_OPEN_END)
 
 
 def _escaped(pattern: str, escape: str) -> str:

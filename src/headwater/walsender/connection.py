@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import PROTOCOL_VIOLATION
+from headwater.pg.sqlstates import PROGRAM_LIMIT_EXCEEDED, PROTOCOL_VIOLATION
 from headwater.protocol.frontend_messages import HEADER, BrokenMessageError, Message, body_length
 from headwater.walsender.access.peer import Peer, peer_of
 
@@ -24,6 +24,9 @@ ROOM = 512 << 10
 
 _MOST_UNREAD, _MOST_UNTRUSTED = 4 << 20, 16 << 10
 """Bytes that wait to be taken, above which no more are read: of a client that is in, of any other."""
+
+MOST_MESSAGE = 16 << 20
+"""Bytes of a client's message: the longest that subscribers send are questions that name all their tables."""
 
 LINGER_SECONDS = 10.0
 """For a client to take what was sent before its connection was closed."""
@@ -105,6 +108,15 @@ class Connection(asyncio.Protocol):
     def is_lost(self) -> bool:
         """Whether the client has gone, or says no more."""
         return self._is_lost or self._says_no_more
+
+    def check_open(self) -> None:
+        """Check that answers can still be sent, as a server does before it goes on with what came before the end.
+
+        Raises:
+            ConnectionClosedError: the client has gone.
+        """
+        if self._is_lost:
+            raise ConnectionClosedError
 
     def peer(self) -> Peer:
         """Return who is at the other end.
@@ -231,7 +243,7 @@ class Connection(asyncio.Protocol):
         """Return the client's next message if it is there.
 
         Raises:
-            SessionError: it is no message.
+            SessionError: it is no message, or too long.
         """
         if len(self._unread) < HEADER.size:
             return None
@@ -241,6 +253,12 @@ class Connection(asyncio.Protocol):
         except BrokenMessageError as error:
             log.info("%s", error)
             raise ConnectionClosedError from None
+        if size > MOST_MESSAGE:
+            raise SessionError(
+                f"message of {length} bytes is too long",
+                sqlstate=PROGRAM_LIMIT_EXCEEDED,
+                detail=f"At most {MOST_MESSAGE} bytes are taken.",
+            )
         if len(self._unread) < size:
             self._read_on()
             return None

@@ -45,6 +45,7 @@ class AskingSession:
         snapshot: the state of the database as of which catalogs are read; None for the end of the log.
         publications: those that the user is limited to; None for all that there is.
         held: what the transaction holds that reads by the snapshot. interruption: how its statement is ended.
+        milliseconds: that a statement may take; 0 for any time.
     """
 
     database: str
@@ -54,6 +55,7 @@ class AskingSession:
     publications: tuple[str, ...] | None = None
     held: Held = field(default_factory=Held)
     interruption: Interruption = field(default_factory=Interruption)
+    milliseconds: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Lives in the event loop, but for the cluster and the slots, which threads use, t
 from __future__ import annotations
 
 import hmac
+import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from headwater.walsender.operating.slot_limits import shown_size
 from headwater.walsender.served_cluster import ServedCluster, SessionSnapshot
 from headwater.walsender.served_slots import ServedSlots
 from headwater.walsender.sessions.clock import now
+
+log = logging.getLogger("headwater.walsender")
 
 _SNAPSHOT_NAME = re.compile(r"[0-9A-F-]+", re.ASCII)
 
@@ -158,5 +161,9 @@ class Served:
     def cancel(self, request: CancelRequest) -> None:
         """Cancel what a session does, if the secret is its own."""
         session = self.sessions.get(request.pid)
-        if session is not None and hmac.compare_digest(session[0](), request.key):
+        if session is None:
+            log.info("PID %d in cancel request did not match any process", request.pid)
+        elif hmac.compare_digest(session[0](), request.key):
             session[1]()
+        else:
+            log.info("wrong key in cancel request for process %d", request.pid)

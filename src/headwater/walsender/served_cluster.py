@@ -60,6 +60,7 @@ from headwater.walsender.copying.sequence_reader import SequenceReader, values_o
 from headwater.walsender.copying.upstream import Settings, UpstreamSnapshot
 from headwater.walsender.folds.lasting_states import LastingStates, StateWriter
 from headwater.walsender.folds.shelf import Shelf
+from headwater.walsender.folds.shelf_room import ShelfRoom
 from headwater.walsender.sql.copy_shapes import CopyTable
 
 log = logging.getLogger("headwater.walsender")
@@ -176,7 +177,8 @@ class ServedCluster:
             raise UsageError(f"the backup has no database {' or '.join(source.databases)} that accepts connections")
         self._settings: dict[str, Pairs] = {}
         self._writer: StateWriter | None = None
-        self.shelves = {name: Shelf(lasting=self._lasting(row)) for name, row in self._databases.items()}
+        self._room = ShelfRoom()
+        self.shelves = {name: Shelf(self._room, self._lasting(row)) for name, row in self._databases.items()}
         self._taking_in = threading.Lock()
         self._sequences = SequenceReader()
         self._looked_for_databases = 0
@@ -253,7 +255,7 @@ class ServedCluster:
             return True
 
     def _take_in(self, row: DatabaseRow, lsn: int) -> None:
-        shelf = Shelf(lasting=self._lasting(row))
+        shelf = Shelf(self._room, self._lasting(row))
         kept_state = shelf.nearest(lsn, self.look())
         if kept_state is None:
             log.info('database "%s" was created after the backup', row.name)

@@ -34,8 +34,8 @@ FIRST_PID = 1000
 BACKLOG = 1024
 """Connections that wait to be taken, at most."""
 
-MOST_THREADS = 512
-"""For what sessions wait for, one of each at a time: a session that waits for another's slot must hold up nobody."""
+SPARE_THREADS = 312
+"""Beside one for each session that there may be: one that waits for its client, or a slot, must hold up nobody."""
 
 ACCEPT_AGAIN_SECONDS = 0.1
 """After an error, such as that there are too many files open."""
@@ -280,7 +280,8 @@ def serve_until(
 
     async def serve() -> None:
         service, loop = Service(served, addresses), asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, "walsender"))
+        most = served.limits.connections + served.limits.wal_senders + SPARE_THREADS
+        loop.set_default_executor(ThreadPoolExecutor(most, "walsender"))
 
         def stop() -> None:
             loop.remove_reader(stopping.fileno())

@@ -77,6 +77,9 @@ _OLDEST_PROTOCOL = b"\0\3"
 _IGNORED = {FLUSH, COPY_DATA, COPY_DONE, COPY_FAIL}
 """Messages that mean nothing here; a client may not have heard yet that its stream has failed."""
 
+MOST_AT_ONCE = 32
+"""Messages of a client that are taken before others have their turn."""
+
 PROBE_SECONDS = 0.5
 _NARROW_KEY, _WIDE_KEY = 4, 32
 """Bytes of a cancel key: before protocol 3.2, and from it on."""
@@ -165,8 +168,10 @@ class Session:
             self._connection.send(negotiate_protocol_version(unknown))
         self.request = session_request(packet)
         self._show(self.request)
-        self._place.enter_context(self._served.places.taken(self.request.is_replication))
+        end = self._served.starting.get(self.pid, self.end)
+        self._place.enter_context(self._served.places.taken(self.pid, self.request.is_replication, end))
         user = await self._log_in(self.request)
+        self._served.places.settle(self.pid)
         if self.request.database:
             await asyncio.to_thread(self._served.find_database, self.request.database)
         self._begin(self.request, user, minor)
@@ -275,11 +280,16 @@ class Session:
 
     async def _serve(self, queries: SimpleQueries) -> None:
         """Take messages until the client goes."""
+        count = 0
         while True:
             message = await self._next_message()
             if message.kind == TERMINATE or not await self._take(message, queries):
                 return
             await self._connection.drained()
+            self._connection.check_open()
+            count += 1
+            if count % MOST_AT_ONCE == 0:
+                await asyncio.sleep(0)  # Others come in between, also where all that is said needs no thread.
 
     async def _next_message(self) -> Message:
         """Wait for the client.

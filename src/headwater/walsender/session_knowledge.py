@@ -69,7 +69,8 @@ class SessionKnowledge:
             functions[function.name].append(function)
         boolean_name = "bool" if version.casts_boolean_constants else ""
         names = self.user, self.database
-        return Known(functions, self._view, self._written, *names, self.transaction_time, boolean_name)
+        check = self.statements.interruption.check
+        return Known(functions, self._view, self._written, *names, self.transaction_time, boolean_name, check)
 
     @property
     def _slots(self) -> SlotOperations:

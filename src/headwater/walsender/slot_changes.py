@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
+from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, PROGRAM_LIMIT_EXCEEDED
 from headwater.pipeline.requests.open_request import OpenRequest, open_request
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.requests.scope import Scope
@@ -36,7 +36,11 @@ from headwater.slots.slot import Slot
 from headwater.walsender.copying.upstream import Settings
 from headwater.walsender.functions.slot_functions import AskedChanges
 from headwater.walsender.plugin_errors import running, starting
+from headwater.walsender.queries.select import MOST_ROWS
 from headwater.walsender.served_cluster import ServedCluster
+
+MOST_BYTES = 256 << 20
+"""Of messages that are read at a time: they are in memory together."""
 
 _WINDOW = WindowBounds(64 << 20)
 _SLICE_BYTES = 4 << 20
@@ -59,15 +63,18 @@ class Changes:
     state: Callable[[], State | None]
 
 
-def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings) -> Changes:
+def read_changes(
+    cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: Settings, check: Callable[[], None]
+) -> Changes:
     """Read the changes of a slot.
 
     Args:
         cluster: has the WAL; slot: as it stands.
         asked: limits, options; settings: of the session, that values are printed under.
+        check: raises what the statement is to end with.
 
     Raises:
-        SessionError: the plugin's messages are no text, and text is wanted.
+        SessionError: the plugin's messages are no text, and text is wanted; or there are too many changes.
         HeadwaterError: an option is refused, or the WAL cannot be decoded.
     """
     end = cluster.end()[1]
@@ -85,7 +92,7 @@ def read_changes(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settin
         )
     if not goes_on:
         return Changes((), lambda: None)
-    reader = _Reader(opened, asked.upto_count)
+    reader = _Reader(opened, asked.upto_count, check)
     with running():
         rows = list(reader.rows())
     stop = reader.stopped_at
@@ -102,14 +109,14 @@ def _request(cluster: ServedCluster, slot: Slot, asked: AskedChanges, settings: 
 class _Reader:
     """A reader of rows up to a number of them."""
 
-    def __init__(self, opened: OpenRequest, most: int) -> None:
-        self._opened, self._most = opened, most
+    def __init__(self, opened: OpenRequest, most: int, check: Callable[[], None]) -> None:
+        self._opened, self._most, self._check = opened, most, check
         scope = Scope(opened.directory.segment_size, opened.request.start or 0)
         bounds = _COUNTED_WINDOW if most else _WINDOW
         self._plans: PlanWindows = windows_in_threads(opened, scope, bounds, goes_on=True)
         self._decoder = SliceDecoder(opened.directory, opened.plugin, opened.session)
         self._settlement = Settlement()
-        self._count = 0
+        self._count = self._bytes = 0
         self.last_state: Callable[[], State | None] = lambda: None
         self.stopped_at: int | None = None
 
@@ -144,6 +151,14 @@ class _Reader:
         if self._is_enough(len(messages.lsn)) and piece.units.flags[-1] & ENDS_HERE:
             self.stopped_at = int(piece.units.end_lsn[-1])
         self._count += len(messages.lsn)
+        self._bytes += len(messages.data)
+        self._check()
+        if self._count > MOST_ROWS or self._bytes > MOST_BYTES:
+            raise SessionError(
+                f"more than {MOST_ROWS} changes, or {MOST_BYTES >> 20} MB of them, are not read at a time",
+                sqlstate=PROGRAM_LIMIT_EXCEEDED,
+                hint="Give upto_lsn or upto_nchanges, or stream the slot. The slot stands where it stood.",
+            )
         yield from _rows(messages)
 
     def _is_enough(self, more: int) -> bool:

@@ -165,7 +165,8 @@ class SlotOperations:
             check_decodable(asked.slot, reason, self.served.cluster.version, is_streamed=False)
             self._check_decodable(asked.slot, slot)
             self._check_publications(slot, asked)
-            changes = read_changes(self.served.cluster, slot, asked, self.statements.settings.of_decoding())
+            settings, check = self.statements.settings.of_decoding(), self.statements.interruption.check
+            changes = read_changes(self.served.cluster, slot, asked, settings, check)
             state = None if asked.is_peek else changes.state()
             if state is not None:
                 opened.write(_behind(slot, changes.rows, state))

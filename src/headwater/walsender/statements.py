@@ -268,7 +268,7 @@ class Statements:
         with cluster.reading(database):
             catalog = cluster.catalog(database, self.transaction.snapshot)
             asked = query.asked(catalog)
-            may_read = may_read_sequences(self.user.publications, catalog)
+            may_read = may_read_sequences(self.user.readable, catalog)
         oids = [sequence.oid for sequence in asked] if may_read else []
         values = cluster.sequence_values(database, self.transaction.snapshot, oids) if oids else {}
         with cluster.reading(database):
@@ -326,7 +326,7 @@ class Statements:
         state = None if snapshot is None else snapshot.kept
         timeout = "statement_timeout", self.settings.show("statement_timeout")[1]
         settings = (*self.settings.of_decoding(), timeout)
-        ends = self.transaction.held, self.interruption
+        ends = self.transaction.held, self.interruption, self.settings.milliseconds["statement_timeout"]
         return AskingSession(self._request.database, user.name, settings, state, user.publications, *ends)
 
     def _take_snapshot(self) -> None:
@@ -469,7 +469,7 @@ class Statements:
         self.check_not_failed()
         self._take_snapshot()
         self.transaction.note_read()
-        if self.user.publications is not None:
+        if self.user.readable is not None:
             self._check_rights(statement)
         database, settings = self._request.database, self.settings.of_decoding()
         snapshot = self.transaction.snapshot
@@ -487,7 +487,7 @@ class Statements:
             SessionError: it does.
         """
         cluster, database = self._served.cluster, self._request.database
-        copy, names = parse_copy(statement), self.user.publications or ()
+        copy, names = parse_copy(statement), self.user.readable or ()
         with cluster.reading(database):
             catalog = cluster.catalog(database, self.transaction.snapshot)
             is_allowed = copy is not None and may_copy(copy, names, catalog, cluster.version)

@@ -36,6 +36,9 @@ from headwater.walsender.slot_progress import Progress
 
 log = logging.getLogger("headwater.walsender")
 
+MOST_HEEDED = 100
+"""Messages of the client that are taken before others have their turn."""
+
 LONGEST_WAIT = 10.0
 """Seconds after which the loop looks at everything again."""
 
@@ -84,6 +87,7 @@ class Stream:
         self._is_pinged = False
         self._has_received_done = self._has_sent_done = self._is_finishing = False
         self._has_been_asked = self._has_looked_again = False
+        self._says_more = self._owes_reply = False
         self._writing: asyncio.Future[None] | None = None
 
     async def run(self) -> StreamEnd:
@@ -99,7 +103,7 @@ class Stream:
                 end = self._step()
                 if end is not None:
                     return end
-                if not self._can_go_on():
+                if not self._can_go_on() and not self._says_more:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._connection.wake.wait(), self._sleep())
                 else:
@@ -141,11 +145,18 @@ class Stream:
         return self._feed.is_drained and self._connection.has_room
 
     def _heed_client(self) -> bool:
-        """Take what the client has sent; False: it goes."""
-        while (message := self._connection.take_message()) is not None:
+        """Take what the client has sent, but for much of it at a time; False: it goes."""
+        count, self._says_more = 0, False
+        while not self._has_received_done and (message := self._connection.take_message()) is not None:
             self._last_reply, self._is_pinged = self._loop.time(), False
             if message.kind == TERMINATE or not self._heed(message):
                 return False
+            count += 1
+            if count == MOST_HEEDED:
+                self._says_more = True
+                break
+        if self._owes_reply and self._connection.has_room:
+            self._keepalive(False)
         return True
 
     def _heed(self, message: Message) -> bool:
@@ -180,7 +191,8 @@ class Stream:
 
     def _take(self, status: StandbyStatus) -> None:
         self.activity.has_reported(status.written, status.flushed, status.applied, status.time)
-        if status.wants_reply:
+        self._owes_reply |= status.wants_reply
+        if self._owes_reply and self._connection.has_room:
             self._keepalive(False)
         if status.flushed and self._progress.confirm(status.flushed):
             self._write_slot()
@@ -221,6 +233,7 @@ class Stream:
 
     def _keepalive(self, wants_reply: bool) -> None:
         self._connection.send(copy_data(keepalive(self.activity.sent, wants_reply)))
+        self._owes_reply = False
         self._is_pinged = self._is_pinged or wants_reply
 
     def _finish(self) -> StreamEnd | None:

@@ -43,7 +43,8 @@ from headwater.walsender.folds.rules import (
 )
 from headwater.walsender.folds.shared_fold import Counts, SharedFold, Surroundings
 from headwater.walsender.folds.shared_output import SharedOutput
-from headwater.walsender.folds.shelf import SPACING, Shelf
+from headwater.walsender.folds.shelf import SPACING, Shelf, size_of
+from headwater.walsender.folds.shelf_room import ShelfRoom, level_of
 
 END_SECONDS = 60
 """For threads that have nothing to wait for."""
@@ -199,13 +200,44 @@ def test_a_shelf_has_the_nearest_state() -> None:
 
 
 def test_a_shelf_has_a_budget() -> None:
-    shelf = Shelf(most_bytes=20)
+    shelf = Shelf(ShelfRoom(20))
     for number in range(1, 9):
         shelf.put(state_at(number * SPACING))
     assert len(shelf) == 2
     newest = shelf.nearest(100 * SPACING, history())
     assert newest is not None
     assert newest.state.lsn == 8 * SPACING
+
+
+def test_shelves_share_their_room() -> None:
+    size = size_of(state_at(SPACING))
+    room = ShelfRoom(8 * size)
+    busy, idle, late = Shelf(room), Shelf(room), Shelf(room)
+    idle.put(state_at(SPACING))
+    idle.put(state_at(2 * SPACING))
+    for number in range(1, 20):
+        busy.put(state_at(number * SPACING))
+    assert (len(busy), len(idle)) == (6, 2)
+    for number in range(1, 20):
+        late.put(state_at(number * SPACING))
+    assert (len(busy), len(idle), len(late)) == (3, 2, 3)
+    newest = busy.nearest(100 * SPACING, history())
+    assert newest is not None
+    assert newest.state.lsn == 19 * SPACING
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "level"),
+    [
+        ([(10, 1), (20, 1)], 30, 30),
+        ([(10, 1), (20, 1)], 25, 15),
+        ([(10, 1), (20, 1), (2, 1)], 20, 9),
+        ([(10, 9), (20, 1)], 12, 3),
+        ([(10, 9), (20, 9)], 12, 0),
+    ],
+)
+def test_who_needs_less_than_the_others_has_all(sizes: list[tuple[int, int]], most: int, level: int) -> None:
+    assert level_of(sizes, most) == level
 
 
 def test_a_shelf_gives_no_state_that_is_off_the_history() -> None:

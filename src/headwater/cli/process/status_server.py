@@ -6,14 +6,15 @@ Answers GET and HEAD, without any login: it listens where the operator says. ``/
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET, AF_INET6
-from typing import TYPE_CHECKING
+from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
+from typing import TYPE_CHECKING, Any
 
 from headwater import __version__
 from headwater.base.system_errors import reason_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _INSTALL = "metrics need the extra metrics; run: pip install 'headwater[metrics]'"
 _SECONDS = 10.0
 """For a request, and for each piece of its answer."""
+
+MOST_REQUESTS = 64
+"""Requests at a time, each in a thread: one more is the end of the oldest."""
 
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
@@ -57,11 +61,37 @@ class StatusServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 2 * MOST_REQUESTS
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = AF_INET6 if ":" in host else AF_INET
         self.shown: Shown | None = None
+        self._running: dict[int, socket] = {}
+        self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request in a thread; whoever takes longest is not heard any more where there are too many."""
+        with self._lock:
+            self._running[id(request)] = request
+            oldest = next(iter(self._running.values())) if len(self._running) > MOST_REQUESTS else None
+            if oldest is not None:
+                del self._running[id(oldest)]
+        if oldest is not None:
+            with suppress(OSError):
+                oldest.shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a request's connection."""
+        with self._lock:
+            self._running.pop(id(request), None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over a client that has gone, or is too slow: it is no fault of this program's."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     def answer(self, path: str) -> Answer:
         """Answer a request for a path."""

@@ -11,7 +11,7 @@
     physical = false
 
 - ``verifier`` is what PostgreSQL has in ``pg_authid.rolpassword``. A user without one cannot log in by a password.
-- ``replication = false`` forbids replication of any kind; without the line it is allowed.
+- ``replication = false`` forbids replication of any kind, COPY of tables too; without the line it is allowed.
 - ``publications`` names those that the user may read; without the line all.
 - ``physical = true`` allows physical replication, which no publication limits: all WAL, and base backups.
 - ``secret`` is what the salts of unknown users are derived from (``mock_authentication_nonce`` in pg_control).
@@ -64,6 +64,11 @@ class User:
     may_replicate: bool = True
     publications: tuple[str, ...] | None = None
     may_copy_all: bool = False
+
+    @property
+    def readable(self) -> tuple[str, ...] | None:
+        """The publications whose rows it may copy: none, if it may not replicate; None for all there are."""
+        return self.publications if self.may_replicate else ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ that reads by one snapshot is one there, too: at the LSN that its rows and its s
 
 A statement is first parsed only. What it is about is told by its tree, before anything is planned: if it reads a
 relation of a user that is no view, the client is told where rows can be had. From there on until it is planned nothing
-is replayed, so that what is looked at is what runs.
+is replayed, so that what is looked at is what runs. Planning computes what is constant: it has a limit of time, so that
+it does not hold up all others.
 
 PostgreSQL: postgres.c (exec_parse_message, exec_bind_message), md.c (mdopenfork).
 """
@@ -24,7 +25,7 @@ from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.errors import CatalogError, SessionError
 from headwater.local_servers.server_errors import LocalServerError
 from headwater.pg.catalogs import FIRST_NORMAL_OBJECT_ID
-from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, SYNTAX_ERROR, UNDEFINED_FILE
+from headwater.pg.sqlstates import INSUFFICIENT_PRIVILEGE, QUERY_CANCELED, SYNTAX_ERROR, UNDEFINED_FILE
 from headwater.protocol.backend_messages import Column
 from headwater.slots.kept_state import KeptState
 from headwater.walsender.catalog_layer.rows_elsewhere import PortalRows, ReadRows
@@ -41,6 +42,7 @@ from headwater.walsender.copying.copied_rows import CopySource
 from headwater.walsender.elsewhere import Answered, AskingSession, Described, NotAnsweredError, Parameter
 
 ROWS_REASON = "of rows only SELECT of columns of one table, named with its schema, is answered here; ask the primary"
+PLANNING_MILLISECONDS = 10_000
 _SELECT = re.compile(r"(?:\s|--[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/|\()*+(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
 _NOT_SENT = frozenset(("client_encoding", "logical_decoding_work_mem", "debug_logical_replication_streaming"))
 
@@ -93,7 +95,8 @@ class CatalogAnswers:
                 if names_table(tree, standby.ask):
                     return self._table_rows(_rows_of(sql, parsed.columns), formats, session, asked)
                 _valued(sql, tree, arguments, asked, session)
-                portal = connection.bind(arguments, formats)
+                with _planned(session) as milliseconds:
+                    portal = connection.bind(arguments, formats, milliseconds)
             translated = partial(_translated, standby.is_stood_in_for(session.user))
             notices, connection.notices = b"".join(connection.notices), []
             source = PortalRows(
@@ -221,6 +224,23 @@ def _translated(is_stood_in_for: bool) -> Iterator[None]:
             raise NotAnsweredError(ROWS_REASON) from error
         if error.sqlstate == INSUFFICIENT_PRIVILEGE and is_stood_in_for:
             raise NotAnsweredError(f"{STAND_IN} stands in for the user: {error.message}") from error
+        raise
+
+
+@contextmanager
+def _planned(session: AskingSession) -> Iterator[int]:
+    """Give the milliseconds in which a statement must be planned: no more than it may take as a whole.
+
+    Raises:
+        NotAnsweredError: it was not, and no limit of the client's is the reason.
+    """
+    limit = session.milliseconds
+    try:
+        yield min(limit or PLANNING_MILLISECONDS, PLANNING_MILLISECONDS)
+    except SessionError as error:
+        is_ours = error.sqlstate == QUERY_CANCELED and "timeout" in error.message
+        if is_ours and not 0 < limit <= PLANNING_MILLISECONDS:
+            raise NotAnsweredError("to plan it takes too long, which would hold up others") from error
         raise
 
 

@@ -19,12 +19,16 @@ from pathlib import Path
 
 from headwater.errors import SessionError
 from headwater.local_servers.server_errors import LocalServerError
+from headwater.pg.sqlstates import PROGRAM_LIMIT_EXCEEDED
 from headwater.protocol import client_messages as messages
 from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, Column, Value
 
 _STATEMENT, _BUSY = b"asked", b"?"
 _FOR_CLIENTS = ("INFO", "NOTICE", "WARNING")
 _READ_BYTES = 64 << 10
+MOST_MESSAGE = 64 << 20
+"""Bytes of a row, at most: rows come into the memory of this process, one at a time."""
+
 _TREE = "rewritten parse tree"
 _SHOW_TREE = """SELECT pg_catalog.set_config('client_min_messages', 'log', true),
     pg_catalog.set_config('debug_pretty_print', 'off', true),
@@ -184,11 +188,12 @@ class AskedConnection:
         parameters = next(messages.parameter_types(body) for kind, body in answers if kind == b"t")
         return Parsed(parameters, columns, self._trees[0] if self._trees else "")
 
-    def bind(self, arguments: Arguments, formats: Sequence[int]) -> AskedPortal:
+    def bind(self, arguments: Arguments, formats: Sequence[int], milliseconds: int) -> AskedPortal:
         """Bind the statement that was parsed last: it is planned, and runs from here on.
 
         Args:
             arguments: its parameters; formats: of the columns.
+            milliseconds: that planning may take, which computes what is constant.
 
         Raises:
             SessionError: as the server refuses it.
@@ -196,8 +201,14 @@ class AskedConnection:
         self._count += 1
         portal = AskedPortal(f"rows_{self._count}".encode())
         bound = messages.bind(portal.name, _STATEMENT, arguments.values, arguments.formats, formats)
+        self._limit(str(milliseconds))
         self._exchange(bound + messages.SYNC)
+        self._limit(self._settings.get("statement_timeout", "0"))
         return portal
+
+    def _limit(self, timeout: str) -> None:
+        """Let statements of this transaction take so long from here on, as a setting has it."""
+        self.ask("SELECT pg_catalog.set_config('statement_timeout', $1, true)", [timeout])
 
     def fetch(self, portal: AskedPortal, limit: int = 0) -> Iterator[tuple[Value, ...]]:
         """Give rows as they come; who does not take them all has no connection any more.
@@ -294,12 +305,19 @@ class AskedConnection:
     def _message(self) -> tuple[bytes, bytes]:
         try:
             header = self._reader.read(5)
+            if len(header) == 5 and int.from_bytes(header[1:], "big") > MOST_MESSAGE:
+                raise self._too_long()
             body = self._reader.read(int.from_bytes(header[1:], "big") - 4) if len(header) == 5 else b""
         except (OSError, ValueError):
             raise self._gone() from None
         if len(header) < 5 or len(body) < int.from_bytes(header[1:], "big") - 4:
             raise self._gone()
         return header[:1], body
+
+    def _too_long(self) -> SessionError:
+        self.cancel()
+        self.close()
+        return SessionError(f"a row has more than {MOST_MESSAGE} bytes", sqlstate=PROGRAM_LIMIT_EXCEEDED)
 
     def _gone(self) -> SessionError:
         self.close()

@@ -1,7 +1,8 @@
 """The server that replays filtered WAL: a hot standby on a Unix socket, that stands where it is told to.
 
 Job: make its directory from a backup, run it, hand it WAL, wait until it has replayed that.
-Invariants: it has no rows of tables, no port, no primary. It writes to its own directory only, which goes with it.
+Invariants: it has no rows of tables, no port, no primary. It writes to its own directory only, which goes with it. What
+it computes for one session takes no more than :data:`MOST_DATA` of memory, and a :data:`gigabyte <SETTINGS>` of files.
 
 PostgreSQL: xlogrecovery.c (standby mode), postmaster.c. Known gaps: a database whose collation this machine's C library
 or the server's build does not know cannot be connected to.
@@ -9,7 +10,9 @@ or the server's build does not know cannot be connected to.
 
 from __future__ import annotations
 
+import logging
 import re
+import resource
 import signal
 import threading
 import time
@@ -17,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from headwater.base.system_errors import reason_of
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.errors import SessionError
@@ -42,11 +46,16 @@ from headwater.walsender.catalog_server.statement_facts import LeadingNames, lea
 from headwater.walsender.catalog_server.steadiness import Steadiness
 from headwater.walsender.catalog_server.wal_feed import WalFeed
 
+log = logging.getLogger("headwater.walsender")
+
 REPLAY_SECONDS = 600.0
 """For WAL to be replayed, of which most are NOOPs."""
 
 STEP_BYTES = 256 << 20
 """Of WAL that lies in the server's directory, about, until it has replayed it."""
+
+MOST_DATA = 512 << 20
+"""Bytes of memory of each of the server's processes, beside what they share: more is out of memory (53200)."""
 
 MOST_SESSIONS, MOST_WATCHING = 100, 5
 SETTINGS = {
@@ -166,6 +175,15 @@ class Standby(LocalServer):
             time.sleep(0.01)
         self._replay(wal, until)
         self._stands_at = self.feed.end
+
+    def launch(self) -> None:
+        """Start the server's process; it and all that it starts have a bound of memory, where the system has such."""
+        super().launch()
+        if self.process is not None and hasattr(resource, "prlimit"):
+            try:
+                resource.prlimit(self.process.pid, resource.RLIMIT_DATA, (MOST_DATA, MOST_DATA))
+            except OSError as error:
+                log.warning("the memory of the server of the catalogs is not bounded: %s", reason_of(error))
 
     def go_on(self, wal: WalDirectory, until: int) -> None:
         """Replay more WAL; as :meth:`begin`."""

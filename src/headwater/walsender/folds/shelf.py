@@ -1,8 +1,9 @@
 """The states of a database that folds have passed by: from the nearest of them others begin.
 
 They are of no output. Kept are so many bytes of them, none for longer than a time; of states close to each other the
-later one. Those that outlive the service are files (:mod:`headwater.walsender.folds.lasting_states`): looked at where
-nothing here is near.
+later one. The bytes are of all databases of a service together (:mod:`headwater.walsender.folds.shelf_room`). Those
+that outlive the service are files (:mod:`headwater.walsender.folds.lasting_states`): looked at where nothing here is
+near.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
 
@@ -20,10 +22,10 @@ from headwater.slots.history import is_of_history
 from headwater.slots.kept_state import KeptState
 from headwater.wal.segments.directory import WalDirectory
 from headwater.walsender.folds.lasting_states import LastingStates
+from headwater.walsender.folds.shelf_room import ShelfRoom
 
 log = logging.getLogger("headwater.walsender")
 
-MOST_BYTES = 256 << 20
 MOST_SECONDS = 600.0
 SPACING = 16 << 20
 """Bytes of WAL between two states, at least, but for the newest."""
@@ -36,12 +38,12 @@ class Shelf:
     """The states of one database; any thread asks.
 
     Args:
-        most_bytes: of all; the newest is kept_state in any case.
+        room: that it shares with others; the newest state is kept in any case.
         lasting: the states that outlive the service; None for none.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES, lasting: LastingStates | None = None) -> None:
-        self._most_bytes, self.lasting = most_bytes, lasting
+    def __init__(self, room: ShelfRoom | None = None, lasting: LastingStates | None = None) -> None:
+        self._room, self.lasting = room or ShelfRoom(), lasting
         self._lock = threading.Lock()
         self._states: dict[int, tuple[KeptState, int, float]] = {}
 
@@ -85,21 +87,35 @@ class Shelf:
                 return False
             self._states[lsn] = kept_state, size_of(kept_state), now
             self._drop(now)
+            sizes = self._sizes()
+        self._room.note(self, *sizes)
         return True
 
+    def shrink(self, most_bytes: int) -> tuple[int, int]:
+        """Drop the oldest states, not the newest, until so many bytes are left; return how many are, and its own."""
+        with self._lock:
+            self._drop(time.monotonic())
+            total = sum(self._sizes_of_all())
+            for place in sorted(self._states)[:-1]:
+                if total <= most_bytes:
+                    break
+                total -= self._states.pop(place)[1]
+            return self._sizes()
+
+    def _sizes(self) -> tuple[int, int]:
+        return sum(self._sizes_of_all()), self._states[max(self._states)][1]
+
+    def _sizes_of_all(self) -> Iterator[int]:
+        return (size for _, size, _ in self._states.values())
+
     def _drop(self, now: float) -> None:
-        """Drop what is too old, too close to a later one, or too much."""
+        """Drop what is too old, or too close to a later one."""
         lsns = sorted(self._states)
         newest = lsns[-1]
         for place, following in pairwise(lsns):
             is_close = following != newest and following // SPACING == place // SPACING
             if is_close or now - self._states[place][2] > MOST_SECONDS:
                 del self._states[place]
-        total = sum(size for _, size, _ in self._states.values())
-        for place in sorted(self._states)[:-1]:
-            if total <= self._most_bytes:
-                return
-            total -= self._states.pop(place)[1]
 
 
 def size_of(value: object) -> int:

@@ -2,17 +2,18 @@
 
 A session takes its place once it has said what it is, before it proves who it is: of those for replication, or of all
 others. Connections that have not come so far have no place. There are at most :data:`MOST_STARTING` of them, and each
-newer one is the end of the oldest.
+newer one is the end of the oldest. So it is with places: where all are taken, the session goes that has had one for
+longest without proving who it is. Who cannot do that keeps nobody out.
 
 PostgreSQL: InitProcess (proc.c), BackendInitialize (backend_startup.c), ReplicationSlotCreate (slot.c). The server has
-a process for each connection, and refuses any more at twice the number of places.
+a process for each connection, and refuses any more at twice the number of places; whoever has a place there keeps it up
+to the end of authentication_timeout.
 """
 
 from __future__ import annotations
 
 import resource
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -74,23 +75,41 @@ class Places:
 
     def __init__(self, limits: Limits, version: Version) -> None:
         self._limits, self._version = limits, version
-        self._taken: Counter[bool] = Counter()
+        self._taken: dict[bool, dict[int, Callable[[], object] | None]] = {False: {}, True: {}}
 
     @contextmanager
-    def taken(self, is_replication: bool) -> Iterator[None]:
+    def taken(self, pid: int, is_replication: bool, end: Callable[[], object]) -> Iterator[None]:
         """Take a place as long as the ``with`` block lasts.
+
+        Args:
+            pid: the session's number; is_replication: it is one of replication.
+            end: ends the session if it has not been settled when another needs its place.
 
         Raises:
             SessionError: there is none left.
         """
-        most = self._limits.wal_senders if is_replication else self._limits.connections
-        if self._taken[is_replication] >= most:
-            raise self._too_many(is_replication)
-        self._taken[is_replication] += 1
+        taken = self._taken[is_replication]
+        if len(taken) >= (self._limits.wal_senders if is_replication else self._limits.connections):
+            self._free_one(taken, is_replication)
+        taken[pid] = end
         try:
             yield
         finally:
-            self._taken[is_replication] -= 1
+            taken.pop(pid, None)
+
+    def settle(self, pid: int) -> None:
+        """Let a session keep its place, as its client has proved who it is."""
+        for taken in self._taken.values():
+            if pid in taken:
+                taken[pid] = None
+
+    def _free_one(self, taken: dict[int, Callable[[], object] | None], is_replication: bool) -> None:
+        """Let the oldest session go whose client has not proved who it is."""
+        pid = next((pid for pid, end in taken.items() if end is not None), None)
+        end = None if pid is None else taken.pop(pid)
+        if end is None:
+            raise self._too_many(is_replication)
+        end()
 
     def _too_many(self, is_replication: bool) -> SessionError:
         if not is_replication:

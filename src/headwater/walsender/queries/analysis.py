@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from headwater.errors import SessionError
@@ -43,6 +43,7 @@ from headwater.walsender.queries.value_types import (
     UNKNOWN,
     TypedValue,
     ValueType,
+    checked_numeric,
 )
 
 
@@ -131,7 +132,7 @@ class Analysis:
         if isinstance(value, int):
             return constant_of(INT4, value)
         if "fval" in fields:
-            number = Decimal(str(value))
+            number = _number(str(value))
             is_whole = str(value).lstrip("-").isdigit() and -(1 << 63) <= number < 1 << 63
             return constant_of(INT8, int(number)) if is_whole else constant_of(NUMERIC, number)
         if "bsval" in fields:
@@ -465,6 +466,18 @@ def type_of(node: Node) -> ValueType:
     if array is None:
         raise NotHereError(f"arrays of {type.name}")
     return array
+
+
+def _number(text: str) -> Decimal:
+    """Return the number that a constant is.
+
+    Raises:
+        NotHereError: it has more digits than are computed with here.
+    """
+    try:
+        return checked_numeric(Decimal(text))
+    except (SessionError, InvalidOperation):
+        raise NotHereError("such numbers") from None
 
 
 def _negated(expression: Expression) -> Expression:

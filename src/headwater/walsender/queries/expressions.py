@@ -30,7 +30,7 @@ class NotHereError(Exception):
         self.what = what
 
 
-@dataclass
+@dataclass(slots=True)
 class Evaluation:
     """The values that expressions are evaluated over.
 

@@ -92,6 +92,7 @@ class Known:
         user: what ``current_user`` is; database: what ``current_catalog`` is.
         now: microseconds since 2000-01-01 when the transaction began.
         boolean_name: what the column of a constant true or false is called; empty for nothing.
+        check: raises what the statement is to end with; called now and then while rows are gone through.
     """
 
     functions: Mapping[str, Sequence[Function]]
@@ -101,3 +102,4 @@ class Known:
     database: str = ""
     now: Callable[[], int] = field(default=lambda: 0)
     boolean_name: str = ""
+    check: Callable[[], None] = field(default=lambda: None)

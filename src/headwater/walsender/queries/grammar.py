@@ -79,7 +79,9 @@ def parse_statements(text: str) -> list[ParsedStatement]:
 def _refused(error: pgparse.PGQueryError) -> SessionError:
     message = str(error.message)
     is_deep = message.startswith("memory exhausted") or "stack depth" in message
-    return SessionError(message, sqlstate=STATEMENT_TOO_COMPLEX if is_deep else SYNTAX_ERROR, position=error.position)
+    is_no_text = message.startswith("invalid byte sequence")
+    state = STATEMENT_TOO_COMPLEX if is_deep else CHARACTER_NOT_IN_REPERTOIRE if is_no_text else SYNTAX_ERROR
+    return SessionError(message, sqlstate=state, position=error.position)
 
 
 def _statement(data: bytes, raw: Node) -> ParsedStatement:

@@ -9,13 +9,20 @@ as under the collation C.
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Callable
-from decimal import Decimal, localcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Context, Decimal, Inexact, InvalidOperation, localcontext
 from typing import Any
 
-from headwater.errors import SessionError
-from headwater.pg.sqlstates import DIVISION_BY_ZERO, NUMERIC_OUT_OF_RANGE
+from headwater.errors import ExpressionError, SessionError
+from headwater.filters.patterns import is_like
+from headwater.pg.sqlstates import (
+    DIVISION_BY_ZERO,
+    FEATURE_NOT_SUPPORTED,
+    INVALID_ESCAPE_SEQUENCE,
+    INVALID_PARAMETER_VALUE,
+    NUMERIC_OUT_OF_RANGE,
+)
 from headwater.walsender.queries.expressions import (
     Evaluation,
     Expression,
@@ -29,6 +36,7 @@ from headwater.walsender.queries.value_types import (
     INT4,
     INT8,
     INTERVAL,
+    MOST_DIGITS,
     NUMERIC,
     PG_LSN,
     TEXT,
@@ -36,6 +44,7 @@ from headwater.walsender.queries.value_types import (
     UNKNOWN,
     XID,
     ValueType,
+    checked_numeric,
 )
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -116,13 +125,28 @@ def _quotient(left: Any, right: Any) -> Any:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
+@contextmanager
+def _exactly(*, is_rounded: bool) -> Iterator[Context]:
+    """Let numbers be computed with all their digits, or be refused; a quotient is rounded.
+
+    Raises:
+        SessionError: there are too many digits.
+    """
+    try:
+        with localcontext() as context:
+            context.prec = 3 * MOST_DIGITS
+            context.traps[Inexact] = not is_rounded
+            yield context
+    except (Inexact, InvalidOperation):
+        raise SessionError("numbers of so many digits are not known here", sqlstate=FEATURE_NOT_SUPPORTED) from None
+
+
 def _numeric_quotient(left: Decimal, right: Decimal) -> Decimal:
     """Divide with as many digits as the server gives: 16 that matter, at least (select_div_scale)."""
     weights = [_weight(left), _weight(right)]
     weight = weights[0][0] - weights[1][0] - int(weights[0][1] <= weights[1][1])
     scale = max(16 - weight * 4, _scale(left), _scale(right), 0)
-    with localcontext() as context:
-        context.prec = 1000
+    with _exactly(is_rounded=True) as context:
         context.rounding = "ROUND_HALF_UP"
         return (left / right).quantize(Decimal(1).scaleb(-min(scale, 1000)))
 
@@ -163,9 +187,8 @@ def _arithmetic(name: str, left: Expression, right: Expression) -> Expression:
 
     def checked(a: Any, b: Any) -> Any:
         if type is NUMERIC:
-            with localcontext() as context:
-                context.prec = 1000
-                return work(Decimal(a), Decimal(b))
+            with _exactly(is_rounded=name == "/"):
+                return checked_numeric(work(Decimal(a), Decimal(b)))
         value = work(a, b)
         bits = 8 * type.size - 1
         if not -(1 << bits) <= value < 1 << bits:
@@ -194,7 +217,7 @@ def _of_lsns(name: str, left: Expression, right: Expression, types: ParameterTyp
 def _moved(lsn: int, distance: Decimal) -> int:
     value = lsn + int(distance.to_integral_value("ROUND_HALF_UP"))
     if not 0 <= value < 1 << 64:
-        raise SessionError("pg_lsn out of range", sqlstate=NUMERIC_OUT_OF_RANGE)
+        raise SessionError("pg_lsn out of range", sqlstate=INVALID_PARAMETER_VALUE)
     return value
 
 
@@ -217,8 +240,9 @@ def _like(name: str, left: Expression, right: Expression, types: ParameterTypes)
         raise _unknown(name, left, right)
 
     def matches(text: str, pattern: str) -> bool:
-        parts = re.findall(r"\\.|[^\\]", pattern, re.S)
-        form = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
-        return (re.fullmatch(form, text, re.S) is not None) == (name == "~~")
+        try:
+            return is_like(text, pattern) == (name == "~~")
+        except ExpressionError as error:
+            raise SessionError(error.message, sqlstate=INVALID_ESCAPE_SEQUENCE) from None
 
     return _strict(BOOL, matches, left, right)

@@ -1,7 +1,8 @@
 """SELECT, compiled: sources, targets, conditions, order and limit; its rows when it is run.
 
 In: a SelectStmt of the grammar, what is known. Out: the columns of the result, the types of parameters, rows.
-Rows of sources are joined by nested loops: views here are small.
+Rows of sources are joined by nested loops: views here are small. However many there are, a query ends when it is to
+end, and keeps no more than :data:`MOST_ROWS` of them.
 
 PostgreSQL: parser/analyze.c (transformSelectStmt), parse_clause.c, executor. Known gaps, told apart as not known here:
 GROUP BY, set operations, WITH, windows, queries in expressions but EXISTS of one that does not look out of itself.
@@ -13,10 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
-from typing import Any
+from typing import Any, TypeVar
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import GROUPING_ERROR, INVALID_COLUMN_REFERENCE, UNDEFINED_COLUMN, UNDEFINED_TABLE
+from headwater.pg.sqlstates import (
+    GROUPING_ERROR,
+    INVALID_COLUMN_REFERENCE,
+    PROGRAM_LIMIT_EXCEEDED,
+    UNDEFINED_COLUMN,
+    UNDEFINED_TABLE,
+)
 from headwater.protocol.backend_messages import Column
 from headwater.walsender.queries.analysis import (
     Analysis,
@@ -40,7 +47,14 @@ from headwater.walsender.queries.functions import Known
 from headwater.walsender.queries.grammar import Node, constant, kind_of, position_of
 from headwater.walsender.queries.value_types import INT8, RECORD, TypedValue, ValueType
 
+_T = TypeVar("_T")
 Rows = Callable[[Evaluation], Iterable[Sequence[Any]]]
+
+MOST_ROWS = 1_000_000
+"""Rows that are kept at a time, of a query or of one side of a join."""
+
+_CHECKED_ROWS = 1000
+"""After which it is looked whether the statement is to end."""
 
 _REFUSED = {"groupClause", "havingClause", "windowClause", "withClause", "lockingClause", "valuesLists", "intoClause"}
 
@@ -83,6 +97,7 @@ class Select:
     _offset: Expression | None = None
     _is_distinct: bool = False
     _is_aggregate: bool = False
+    _check: Callable[[], None] = field(default=lambda: None)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -108,7 +123,7 @@ class Select:
         """
         base = Evaluation(parameters)
         each = (base.over(row) for row in self._source.rows(base))
-        chosen = [over for over in each if self._condition is None or self._condition.value(over)]
+        chosen = _kept((it for it in each if self._condition is None or self._condition.value(it)), self._check)
         pairs = [(over, row) for over in self._grouped(base, chosen) for row in self._row(over)]
         if self._is_distinct:
             pairs = list({row: (over, row) for over, row in reversed(pairs)}.values())[::-1]
@@ -211,6 +226,7 @@ class _Compiler:
             ),
             _is_distinct="distinctClause" in node,
             _is_aggregate=is_aggregate,
+            _check=self.known.check,
         )
 
     def _exists(self, node: Node) -> Callable[[Evaluation], bool]:
@@ -227,7 +243,7 @@ class _Compiler:
     def _sources(self, nodes: list[Node]) -> Source:
         whole = _ONE_ROW
         for node in nodes:
-            whole = _joined(whole, self._source(node), None, is_left=False)
+            whole = self._joined(whole, self._source(node), None, is_left=False)
         return whole
 
     def _source(self, node: Node) -> Source:
@@ -306,11 +322,14 @@ class _Compiler:
         if fields.get("usingClause"):
             raise NotHereError("joins USING columns")
         left, right = self._source(fields["larg"]), self._source(fields["rarg"])
-        pair = _joined(left, right, None, is_left=False)
+        pair = self._joined(left, right, None, is_left=False)
         condition = None
         if "quals" in fields:
             condition = Analysis(self.known, self.types, list(pair.columns)).condition(fields["quals"], "JOIN/ON")
-        return _joined(left, right, condition, is_left=kind == "JOIN_LEFT")
+        return self._joined(left, right, condition, is_left=kind == "JOIN_LEFT")
+
+    def _joined(self, left: Source, right: Source, condition: Expression | None, *, is_left: bool) -> Source:
+        return _joined(left, right, condition, self.known.check, is_left=is_left)
 
     def _targets(self, nodes: list[Node]) -> list[Expression]:
         targets = list[Expression]()
@@ -430,13 +449,36 @@ def _alias(fields: Node, name: str, columns: Sequence[str]) -> tuple[str, list[s
     return alias.get("aliasname", name), [*names, *columns[len(names) :]]
 
 
-def _joined(left: Source, right: Source, condition: Expression | None, *, is_left: bool) -> Source:
+def _kept(rows: Iterable[_T], check: Callable[[], None]) -> list[_T]:
+    """Return rows as a list.
+
+    Raises:
+        SessionError: there are too many, or the statement is to end.
+    """
+    kept_rows = list[_T]()
+    for row in rows:
+        kept_rows.append(row)
+        if len(kept_rows) % _CHECKED_ROWS == 0:
+            check()
+        if len(kept_rows) > MOST_ROWS:
+            raise SessionError(
+                f"a query reads more than {MOST_ROWS} rows",
+                sqlstate=PROGRAM_LIMIT_EXCEEDED,
+                hint="Headwater keeps rows of functions and views of slots in memory. Ask for fewer at a time.",
+            )
+    return kept_rows
+
+
+def _joined(
+    left: Source, right: Source, condition: Expression | None, check: Callable[[], None], *, is_left: bool
+) -> Source:
     width = len(left.columns)
     columns = (*left.columns, *(replace(column, place=column.place + width) for column in right.columns))
 
     def rows(evaluation: Evaluation) -> Iterator[Sequence[Any]]:
-        others = list(right.rows(evaluation))
+        others = _kept(right.rows(evaluation), check)
         for row in left.rows(evaluation):
+            check()
             pairs = [[*row, *other] for other in others]
             joined = [pair for pair in pairs if condition is None or condition.value(evaluation.over(pair))]
             yield from joined or ([[*row, *[None] * len(right.columns)]] if is_left else [])

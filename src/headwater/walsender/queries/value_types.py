@@ -134,13 +134,19 @@ def _integer(oid: int, name: str, size: int) -> ValueType:
     def read(text: str) -> int:
         if re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII) is None:
             raise _invalid(name, text)
-        value = int(text)
+        value = _whole(text)
         if not -(1 << bits) <= value < 1 << bits:
             raise SessionError(f'value "{text}" is out of range for type {name}', sqlstate=NUMERIC_OUT_OF_RANGE)
         return value
 
     form = {2: ">h", 4: ">i", 8: ">q"}[size]
     return ValueType(oid, name, size, read, _plain, *_packed(form), family="number")
+
+
+def _whole(text: str) -> int:
+    """Return the number of a text of digits; of more than any type takes, one that is too large as well."""
+    digits = text.strip().lstrip("+-").lstrip("0")
+    return int(("-" if "-" in text else "") + (digits[:40] or "0"))
 
 
 def _plain(value: Any, _: Printing) -> str:
@@ -151,7 +157,7 @@ def _unsigned(oid: int, name: str, family: str) -> ValueType:
     def read(text: str) -> int:
         if re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII) is None:
             raise _invalid(name, text)
-        value = int(text)
+        value = _whole(text)
         if not -(1 << 31) <= value < 1 << 32:
             raise SessionError(f'value "{text}" is out of range for type {name}', sqlstate=NUMERIC_OUT_OF_RANGE)
         return value & 0xFFFFFFFF
@@ -182,11 +188,35 @@ def _read_lsn(text: str) -> int:
         raise _invalid("pg_lsn", text) from None
 
 
+MOST_DIGITS = 1000
+"""Digits of a number that is computed with here, before its point and behind it."""
+
+_MOST_WEIGHT = 131_072
+"""Digits that a number of the server has before its point, at most (NUMERIC_WEIGHT_MAX)."""
+
+
+def checked_numeric(value: Decimal) -> Decimal:
+    """Return a number that can be computed with here.
+
+    Raises:
+        SessionError: it has too many digits, for the server or for this.
+    """
+    if value and value.adjusted() >= _MOST_WEIGHT:
+        raise SessionError("value overflows numeric format", sqlstate=NUMERIC_OUT_OF_RANGE)
+    if value.adjusted() >= MOST_DIGITS or int(value.as_tuple().exponent) < -MOST_DIGITS:
+        raise SessionError(
+            f"numbers of more than {MOST_DIGITS} digits are not known here", sqlstate=FEATURE_NOT_SUPPORTED
+        )
+    return value
+
+
 def _read_numeric(text: str) -> Decimal:
     try:
+        if re.fullmatch(r"\s*([-+]?inf(inity)?|nan)\s*", text, re.ASCII | re.I):
+            raise SessionError(f"the number {text.strip()} is not known here", sqlstate=FEATURE_NOT_SUPPORTED)
         if not re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text, re.ASCII):
             raise _invalid("numeric", text)
-        return Decimal(text.strip())
+        return checked_numeric(Decimal(text.strip()))
     except InvalidOperation:
         raise _invalid("numeric", text) from None
 
@@ -225,7 +255,9 @@ def _receive_numeric(data: bytes) -> Decimal:
     point = 4 * (weight + 1)
     whole = digits[: max(point, 0)].ljust(point, "0") or "0"
     fraction = ("0" * -min(point, 0) + digits[max(point, 0) :]).ljust(scale, "0")[:scale]
-    return Decimal(f"{'-' if sign else ''}{whole}.{fraction}" if scale else f"{'-' if sign else ''}{whole}")
+    return checked_numeric(
+        Decimal(f"{'-' if sign else ''}{whole}.{fraction}" if scale else f"{'-' if sign else ''}{whole}")
+    )
 
 
 def write_numeric(value: Decimal, _: Printing) -> str:
