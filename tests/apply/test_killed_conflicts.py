@@ -30,7 +30,7 @@ from apply.conflicting_work import (
 )
 from apply.differential import OURS, SOURCE_DATABASE, Applying, place, rows_of, server_of
 from apply.killed_servers import SESSIONS, Writing, answers, crash, end_session, kill_session
-from headwater.apply.incoming.parallel_options import KEYS, ORDERS
+from headwater.apply.incoming.parallel_options import COMMIT, KEYS, ORDERS
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import wait_until
 
@@ -110,6 +110,16 @@ def pair_of(major: int, log: Path, *flags: str, **settings: str) -> Iterator[Pai
         yield Pair(publisher, target, log, *flags)
 
 
+def large(writer: int, at: int) -> str:
+    """Return a large transaction."""
+    return transaction(writer, at, rows=ROWS, parts=PARTS, met=0.08)
+
+
+def mixed(writer: int, at: int) -> str:
+    """Return a transaction, which is large if it is the first writer's."""
+    return large(writer, at) if writer == 0 else transaction(writer, at)
+
+
 def worker_killed(pair: Pair, chance: random.Random) -> None:
     """Kill the worker, at a step of its own or at any moment; start it again."""
     worker, at_step = pair.worker, chance.random() < 0.5
@@ -163,7 +173,7 @@ def test_sessions_that_apply_at_a_time(tmp_path: Path, major: int, way: str, kil
     settings = LOST if way == "target" else {}
     with pair_of(major, tmp_path / "log", "--workers", "3", "--order", order, **settings) as pair:
         with writing(pair, transaction, 0.05):
-            require = partial(require_whole, pair.target, OURS, 3, has_gaps=order == KEYS)
+            require = partial(require_whole, pair.target, OURS, [3] * WRITERS, has_gaps=order == KEYS)
             go_through_kills(pair, way, kills, require)
         pair.finish(tmp_path / "log")
         assert pair.sessions() > 2
@@ -174,10 +184,24 @@ def test_sessions_that_apply_at_a_time(tmp_path: Path, major: int, way: str, kil
 def test_transactions_that_come_before_they_end(tmp_path: Path, major: int, way: str, kills: int, mode: str) -> None:
     flags = ("--streaming", mode, "--max-parallel-apply-workers", "3")
     settings = STREAMED | (LOST if way == "target" else {})
-    large = partial(transaction, rows=ROWS, parts=PARTS, met=0.08)
     with pair_of(major, tmp_path / "log", *flags, **settings) as pair:
         with writing(pair, large, 1.0):
-            require = partial(require_whole, pair.target, OURS, LASTING, has_gaps=False)
+            require = partial(require_whole, pair.target, OURS, [LASTING] * WRITERS, has_gaps=False)
             go_through_kills(pair, way, kills, require)
         pair.finish(tmp_path / "log")
         assert (pair.sessions() > 1) == (mode == "parallel")
+
+
+@pytest.mark.parametrize(
+    ("order", "way", "kills"), [(COMMIT, "worker", 30), (KEYS, "worker", 30), (KEYS, "target", 15)]
+)
+def test_both(tmp_path: Path, order: str, way: str, kills: int) -> None:
+    flags = ("--workers", "3", "--order", order, "--streaming", "parallel")
+    settings = STREAMED | (LOST if way == "target" else {})
+    with pair_of(18, tmp_path / "log", *flags, **settings) as pair:
+        with writing(pair, mixed, 0.2):
+            rows = [LASTING, *[3] * (WRITERS - 1)]
+            require = partial(require_whole, pair.target, OURS, rows, has_gaps=order == KEYS)
+            go_through_kills(pair, way, kills, require)
+        pair.finish(tmp_path / "log")
+        assert pair.sessions() > 2
