@@ -164,13 +164,29 @@ class Applied:
         """Tell whether something that it has said has a text."""
         return any(text in line for line in [*self.said])
 
+    def wait_for(self, end: int) -> None:
+        """Wait until all up to there is durable on the target, with all tables ready, as long as it comes further."""
+        far = (0, 0)
+
+        def comes_further() -> bool:
+            nonlocal far
+            before, far = far, max(far, self._reached())
+            return far > before or self.is_at(end)
+
+        while not self.is_at(end):
+            wait_until(comes_further)
+
     def is_at(self, end: int) -> bool:
         """Tell whether all up to there is durable on the target, with all tables ready."""
+        status = self.status()
+        return self._reached()[0] >= end and all(table["srsubstate"] == "r" for table in status["tables"])
+
+    def _reached(self) -> tuple[int, int]:
+        """Return what is durable, and how many tables are ready."""
         assert self._thread.is_alive(), self.failure
         status = self.status()
-        tables = status["tables"]
-        durable = int(Lsn.parse(status["durable_lsn"] or "0/0"))
-        return durable >= end and all(table["srsubstate"] == "r" for table in tables)
+        ready = sum(table["srsubstate"] == "r" for table in status["tables"])
+        return int(Lsn.parse(status["durable_lsn"] or "0/0")), ready
 
 
 @dataclass
@@ -277,7 +293,7 @@ class Script:
         self.on_source("SELECT pg_logical_emit_message(true, 'now', '')")
         for applied in self.applied.values():
             if not applied.has_ended:
-                wait_until(lambda applied=applied: applied.is_at(end))  # type: ignore[misc]
+                applied.wait_for(end)
 
     def subscription(self, command: str, name: str, *words: str) -> None:
         """Run ``headwater subscription``."""
