@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bad_input.running_command import Running, running
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 
 AT_ONCE = ("--commit-every", "0")
 """Flags of a run that commits as soon as there is anything."""
@@ -27,6 +28,18 @@ class Source:
         with self.server.connect() as connection:
             for statement in statements:
                 connection.execute(statement)
+
+
+@contextmanager
+def running_source(directory: Path) -> Iterator[Source]:
+    """Have a server with a table ``t``, of segments of a megabyte, and a copy of it from before there are rows."""
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
+        server.stop()
+        backup = server.copy_data_directory(directory / "backup")
+        server.start()
+        yield Source(server, backup)
 
 
 @contextmanager

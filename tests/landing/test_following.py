@@ -21,9 +21,7 @@ from arrow_types import values_of
 from bad_input.running_command import running
 from bad_input.servers import conninfo_of
 from headwater.lakes.parquet_table import read_parquet_table
-from headwater.local_servers.embedded_postgres import EmbeddedPostgres
-from headwater.local_servers.server_programs import find_programs
-from landing.following import Source, end, following, scraped, until_said
+from landing.following import Source, end, following, running_source, scraped, until_said
 
 pytestmark = [pytest.mark.server]
 
@@ -33,13 +31,8 @@ BEHIND_A_SEGMENT = 40
 
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Source]:
-    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
-        server.stop()
-        backup = server.copy_data_directory(tmp_path / "backup")
-        server.start()
-        yield Source(server, backup)
+    with running_source(tmp_path) as known:
+        yield known
 
 
 def ids(target: Path, form: str = "parquet") -> list[int]:

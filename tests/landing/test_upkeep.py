@@ -18,9 +18,7 @@ from headwater.lakes.parquet_table import read_parquet_table
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_watch import LandingWatch
 from headwater.landing.upkeep import Upkeep, UpkeepOptions
-from headwater.local_servers.embedded_postgres import EmbeddedPostgres
-from headwater.local_servers.server_programs import find_programs
-from landing.following import AT_ONCE, Source, end, following, scraped, until_said
+from landing.following import AT_ONCE, Source, end, following, running_source, scraped, until_said
 
 pytestmark = [pytest.mark.server]
 
@@ -43,13 +41,8 @@ class Watched(LandingWatch):
 
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Source]:
-    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
-        with server.connect() as connection:
-            connection.execute("CREATE TABLE t (id int PRIMARY KEY, a text)")
-        server.stop()
-        backup = server.copy_data_directory(tmp_path / "backup")
-        server.start()
-        yield Source(server, backup)
+    with running_source(tmp_path) as known:
+        yield known
 
 
 def rows(target: Path) -> list[int]:
