@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from arrow_types import values_of
 from bad_input.running_command import Running, running
 from headwater.errors import HeadwaterWarning, LakeConflictError, LakeError, UsageError
 from headwater.lakes.as_of_view import read_as_of, tables_of
@@ -135,7 +136,7 @@ def test_a_table_that_is_paused_comes_back(work: Work, store: LakeStore) -> None
 
 def middle_of(work: Work) -> Lsn:
     """Return an LSN in the middle of the work."""
-    lsns = work.whole(CHANGELOG)["public.b"]["_commit_lsn"].to_pylist()
+    lsns = values_of(work.whole(CHANGELOG)["public.b"]["_commit_lsn"])
     return Lsn(sorted(lsns)[len(lsns) // 2])
 
 
