@@ -11,6 +11,7 @@ import pytest
 
 from apply.target_pairs import OURS, SOURCE, STOCK, Pair, pair_of
 from headwater.apply.incoming.requests import ApplyRequest
+from headwater.apply.table_sync.source_history import DivergedSourceError
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import ServerError
 
@@ -79,6 +80,25 @@ def test_slots_of_copies_are_synchronized_too(pair: Pair) -> None:
     apply(pair, request_of(pair, "copied", True))
     log = pair.server.log_file.read_bytes()[begin:].decode()
     assert re.search(r"CREATE_REPLICATION_SLOT \"hw_\w+_sync_\w+\" LOGICAL pgoutput \(FAILOVER, SNAPSHOT 'use'\)", log)
+
+
+def test_a_source_without_the_timeline_of_before_is_refused(pair: Pair) -> None:
+    pair.run(OURS, "TRUNCATE s.t")
+    request = request_of(pair, "moved", None)
+    apply(pair, request)
+    noted = (
+        "SELECT timeline, system_identifier FROM headwater.subscription_source "
+        "JOIN headwater.subscription ON subid = srsubid WHERE subname = 'moved'"
+    )
+    ((timeline, system),) = pair.run(OURS, noted)
+    assert (timeline, [(int(system),)]) == (1, pair.run(SOURCE, "SELECT system_identifier FROM pg_control_system()"))
+    pair.run(OURS, "UPDATE headwater.subscription_source SET timeline = 7")
+    with pytest.raises(DivergedSourceError, match="timeline 7, which is not in the history of its timeline 1"):
+        apply(pair, replace(request, accepts_divergence=True))
+    # Another cluster, as after an upgrade, has timelines of its own.
+    pair.run(OURS, "UPDATE headwater.subscription_source SET system_identifier = '1'")
+    apply(pair, request)
+    assert pair.run(OURS, noted) == [(timeline, system)]
 
 
 @pytest.mark.slow

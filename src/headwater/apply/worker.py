@@ -48,6 +48,7 @@ from headwater.apply.streamed.streamed_applier import StreamedApplier
 from headwater.apply.table_sync.checked_rules import check_rules
 from headwater.apply.table_sync.holding import hold_table
 from headwater.apply.table_sync.moving_ahead import move_ahead
+from headwater.apply.table_sync.source_history import require_history
 from headwater.apply.table_sync.subscribing import is_subscribed, is_two_phase, subscribe
 from headwater.apply.table_sync.sync_pool import SyncPool
 from headwater.apply.target.connection import TargetConnection
@@ -286,6 +287,8 @@ class ApplyWorker:
         streaming = request.streaming or by_default
         slot = replace(request.slot, creates_slot=False, two_phase=two_phase)
         origin, reached = self._origin(connection, facts)
+        if not require_history(connection, request, subscription, reached, self._say):
+            return False
         if not self._skipping.is_set:
             move_ahead(connection, request, subscription, self._copies, lambda: self._is_ending, self._say)
         slot_stream = stack.enter_context(slot_feed(replace(request, slot=slot, streaming=streaming), reached))

@@ -162,6 +162,12 @@ class ApplyFlags:
         default=None,
         help="Let standbys of the publisher, from 17 on, synchronize the slot; default: not, or as it is.",
     )
+    accepts_divergence: bool = from_flag(
+        "--accept-divergence",
+        is_flag=True,
+        help="Go on where the publisher has failed over, and lacks what the target has: with a warning, from where "
+        "that begins.",
+    )
     origin: str = from_flag(
         "--origin",
         type=click.Choice(("any", "none")),
@@ -398,6 +404,7 @@ def request_of(flags: ApplyFlags) -> ApplyRequest:
         batches=flags.batches,
         run_as_owner=None if flags.run_as_owner is None else flags.run_as_owner == "on",
         fails_over=flags.fails_over,
+        accepts_divergence=flags.accepts_divergence,
         copies_data=flags.copies_data,
         max_sync_workers=flags.max_sync_workers,
         copy_connections=flags.copy_connections,

@@ -101,6 +101,7 @@ class ApplyRequest:
             subscription of the target's major does.
         batches: transactions are applied several at a time, where that comes to the same.
         fails_over: the slots are synchronized to the source's standbys, or are not; None for as the slot is.
+        accepts_divergence: it goes on where the target has what the source, which has failed over, has not.
         copies_data: rows that tables have already are copied first.
         max_sync_workers: how many tables are copied at a time.
         copy_connections: in how many connections a large table is copied; range_blocks: blocks of a range.
@@ -129,6 +130,7 @@ class ApplyRequest:
     run_as_owner: bool | None = None
     batches: bool = True
     fails_over: bool | None = None
+    accepts_divergence: bool = False
     copies_data: bool = True
     max_sync_workers: int = 2
     copy_connections: int = 2

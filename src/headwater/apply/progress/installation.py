@@ -27,7 +27,7 @@ from headwater.apply.target.connection import TargetConnection
 from headwater.errors import ServerError, TargetError
 
 SCHEMA = "headwater"
-FORM = 4
+FORM = 5
 """The version of the schema's form that is made and understood."""
 
 _LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7522525896800564325)"
@@ -74,8 +74,16 @@ _STATEMENTS = (
     """,
 )
 
+_SOURCE_TABLE = """
+CREATE TABLE IF NOT EXISTS headwater.subscription_source (
+    srsubid int4 PRIMARY KEY REFERENCES headwater.subscription ON DELETE CASCADE,
+    system_identifier text NOT NULL,
+    timeline int8 NOT NULL
+)
+"""
+
 _ADDED = (
-    *(PENDING_TABLE, *run_states.TABLES, *set_aside_tables.TABLES),
+    *(PENDING_TABLE, _SOURCE_TABLE, *run_states.TABLES, *set_aside_tables.TABLES),
     *(*standing.DDL, *conflict_tables.STATEMENTS, *applied_ahead.TABLES, *origin_progress.TABLES),
 )
 """What later forms have added; each statement does nothing where that is there already."""

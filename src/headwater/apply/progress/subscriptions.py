@@ -29,6 +29,7 @@ _REMOVE = tuple(
         ("subscription_range", "srsubid"),
         ("subscription_rel", "srsubid"),
         ("subscription_parameter", "srsubid"),
+        ("subscription_source", "srsubid"),
         ("subscription", "subid"),
     )
 )

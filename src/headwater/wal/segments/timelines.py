@@ -47,14 +47,25 @@ def read_lineage(histories: Mapping[int, HistoryFile], target: int) -> Lineage:
     Raises:
         SegmentError: its file cannot be read, or is malformed.
     """
-    lineage: Lineage = {}
     file = histories.get(target)
-    if file is not None:
-        for line in _text(file).splitlines():
-            if line.strip() and not line.lstrip().startswith("#"):
-                lineage.update([_entry(line, file.path)])
-    if file is not None and target != 1 and any(parent >= target for parent in lineage):
-        raise SegmentError(f"timelines of the history are not below {target}", file=file.path)
+    return {target: None} if file is None else parse_lineage(_text(file), target, file.path)
+
+
+def parse_lineage(text: str, target: int, path: str) -> Lineage:
+    """Read the timelines that led to a timeline out of its history.
+
+    Args:
+        text: of the history file; target: the timeline; path: names the file in errors.
+
+    Raises:
+        SegmentError: it is malformed.
+    """
+    lineage: Lineage = {}
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            lineage.update([_entry(line, path)])
+    if target != 1 and any(parent >= target for parent in lineage):
+        raise SegmentError(f"timelines of the history are not below {target}", file=path)
     lineage[target] = None
     return lineage
 
