@@ -96,8 +96,8 @@ BLOCK = re.compile(rb"(?:^|\n)S.{4}[\0\1]\n", re.S), re.compile(b"opening a stre
 """The beginnings of blocks: of pgoutput, of test_decoding."""
 
 LITTLE = {"logical_decoding_work_mem": "64kB", "max_prepared_transactions": "5"}
-ROWS = 1500
-"""Of a piece of a transaction: more than is held before it is streamed, and more than a stretch has."""
+ROWS = 500
+"""Of a piece of a transaction: more than is held before it is streamed. A few pieces are more than a stretch has."""
 
 
 def write_open_transactions(server: EmbeddedPostgres, first: int, *, is_undone: bool) -> None:

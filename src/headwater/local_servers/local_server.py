@@ -40,6 +40,7 @@ class LocalServer:
 
     Args:
         programs: the installation to run.
+        most_data: bytes of memory of each of its processes, beside what they share; None for no bound.
 
     Attributes:
         port: in the socket's name.
@@ -48,6 +49,7 @@ class LocalServer:
     """
 
     programs: ServerPrograms
+    most_data: int | None = field(default=None, kw_only=True)
     port: int = field(default=5432, init=False)
     home: OwnDirectory = field(init=False)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -108,7 +110,8 @@ class LocalServer:
 
     def launch(self) -> None:
         """Start the server's process."""
-        command = [*tied_to_parent(), str(self.programs.program("postgres")), "-D", str(self.data_directory)]
+        program = str(self.programs.program("postgres"))
+        command = [*tied_to_parent(), *_bounded(self.most_data), program, "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -188,3 +191,10 @@ class LocalServer:
     def _last_log_line(self) -> str:
         lines = self.log_file.read_text(errors="replace").strip().splitlines() if self.log_file.exists() else []
         return lines[-1] if lines else "it wrote no log"
+
+
+def _bounded(most_data: int | None) -> list[str]:
+    """Return what a command is begun with so that its processes have a bound of memory, where the system has such."""
+    if most_data is None:
+        return []
+    return ["/bin/sh", "-c", 'ulimit -d "$0" 2>/dev/null; exec "$@"', str(most_data >> 10)]

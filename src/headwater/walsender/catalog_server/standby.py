@@ -10,9 +10,7 @@ or the server's build does not know cannot be connected to.
 
 from __future__ import annotations
 
-import logging
 import re
-import resource
 import signal
 import threading
 import time
@@ -20,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater.base.system_errors import reason_of
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.server_settings import SESSION_SETTINGS
 from headwater.errors import SessionError
@@ -45,8 +42,6 @@ from headwater.walsender.catalog_server.stand_in import STAND_IN
 from headwater.walsender.catalog_server.statement_facts import LeadingNames, leading_names
 from headwater.walsender.catalog_server.steadiness import Steadiness
 from headwater.walsender.catalog_server.wal_feed import WalFeed
-
-log = logging.getLogger("headwater.walsender")
 
 REPLAY_SECONDS = 600.0
 """For WAL to be replayed, of which most are NOOPs."""
@@ -139,7 +134,7 @@ class Standby(LocalServer):
         superuser: str,
         defaults: Mapping[str, str],
     ) -> None:
-        super().__init__(programs)
+        super().__init__(programs, most_data=MOST_DATA)
         self._defaults = defaults
         self._source, self.files = source, files
         self._database, self._superuser = database, superuser
@@ -175,15 +170,6 @@ class Standby(LocalServer):
             time.sleep(0.01)
         self._replay(wal, until)
         self._stands_at = self.feed.end
-
-    def launch(self) -> None:
-        """Start the server's process; it and all that it starts have a bound of memory, where the system has such."""
-        super().launch()
-        if self.process is not None and hasattr(resource, "prlimit"):
-            try:
-                resource.prlimit(self.process.pid, resource.RLIMIT_DATA, (MOST_DATA, MOST_DATA))
-            except OSError as error:
-                log.warning("the memory of the server of the catalogs is not bounded: %s", reason_of(error))
 
     def go_on(self, wal: WalDirectory, until: int) -> None:
         """Replay more WAL; as :meth:`begin`."""
