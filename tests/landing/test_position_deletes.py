@@ -17,8 +17,8 @@ from pyiceberg.table import Table
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.data_files import write_data_file
+from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.deletes.position_deletes import PATH_ID, PlacedFile
-from headwater.lakes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
 from headwater.lakes.lake_table import DataFile, Landed, TableCommit, TableSize, file_name
 

@@ -12,8 +12,8 @@ program's. Before each commit Iceberg compares what was known of the table with 
 beside another writer: whoever was second is told.
 
 Files are taken away, and rows of them deleted beside them, by a snapshot of ``overwrite`` that names the files and the
-delete files (:mod:`headwater.lakes.iceberg_snapshots`). Statistics of files are those that tasks have found, so that no
-footer is read again.
+delete files (:mod:`headwater.lakes.deletes.iceberg_snapshots`). Statistics of files are those that tasks have found, so
+that no footer is read again.
 
 Known gaps: partitioned and sorted tables; files elsewhere than in the target's directory; deletion vectors (format 3).
 """
@@ -39,10 +39,10 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 from headwater.base.overrides import override
 from headwater.errors import LakeError, LakeNameError
 from headwater.lakes.deletes.deleted_rows import Positions
+from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
-from headwater.lakes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.lake_table import (
     DataFile,
     Expired,
