@@ -118,6 +118,19 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def small(self, key: str, most: int) -> bytes | None:
+        """Return a file of rows in one request; None for one of more bytes.
+
+        Args:
+            key: its; most: bytes.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LakeError: it cannot be read.
+        """
+        data, size = self._tried(key, "read", lambda: _begun(self.files, self.bucket, key, most))
+        return data if len(data) == size else None
+
     def tag(self, key: str) -> str | None:
         """Return the tag of an object; None where there is none.
 
@@ -328,6 +341,19 @@ def _get(files: Any, bucket: str, key: str) -> tuple[bytes, str]:
         return await answer["Body"].read(), str(answer["ETag"])
 
     result: tuple[bytes, str] = sync(files.loop, whole)
+    return result
+
+
+def _begun(files: Any, bucket: str, key: str, most: int) -> tuple[bytes, int]:
+    """Return the first bytes of an object, and how many it has."""
+    from fsspec.asyn import sync
+
+    async def first() -> tuple[bytes, int]:
+        answer = await files._call_s3("get_object", Bucket=bucket, Key=key, Range=f"bytes=0-{most - 1}")
+        size = answer["ContentRange"].rpartition("/")[2] if "ContentRange" in answer else answer["ContentLength"]
+        return await answer["Body"].read(), int(size)
+
+    result: tuple[bytes, int] = sync(files.loop, first)
     return result
 
 
