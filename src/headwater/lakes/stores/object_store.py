@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from headwater.errors import LakeConflictError, LakeError, UsageError
@@ -32,6 +33,7 @@ PART_BYTES = 16 << 20
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _TAKEN = ("PreconditionFailed", "412")
 _NOT_THERE = ("NoSuchKey", "404")
+_NOT_KNOWN = "NotImplemented"
 _PASSING = (408, 409, 429)
 """Statuses of refusals that may pass; all of 500 and more may."""
 
@@ -219,10 +221,12 @@ class Store:
             LakeError: it does not, or cannot be written to.
         """
         key = f"{folder}/probe-{secrets.token_hex(8)}"
-        tag = self.put(key, b"first", None)
         try:
-            honours = self._refuses(key, None) and self._refuses(key, '"0123456789abcdef0123456789abcdef"')
-            honours = honours and self.put(key, b"third", tag) != tag and self._refuses(key, tag)
+            honours = self._honours(key)
+        except LakeError as error:
+            if _NOT_KNOWN not in error.message:
+                raise
+            honours = False
         finally:
             self.remove(key)
         if not honours:
@@ -232,6 +236,13 @@ class Store:
                 file=self.address(folder),
                 hint="land to a store that does, such as Amazon's S3, MinIO or Ceph of today, or to a directory",
             )
+
+    def _honours(self, key: str) -> bool:
+        """Tell whether an object is written on conditions, and on none that is not met."""
+        tag = self.put(key, b"first", None)
+        if not self._refuses(key, None) or not self._refuses(key, '"0123456789abcdef0123456789abcdef"'):
+            return False
+        return self.put(key, b"third", tag) != tag and self._refuses(key, tag)
 
     def _refuses(self, key: str, tag: str | None) -> bool:
         try:
@@ -300,7 +311,8 @@ class Store:
     def _failure(self, key: str, action: str, error: Exception) -> LakeError:
         code, status = _code(error)
         words = f"{type(error).__name__} {error}".lower()
-        is_refusal = isinstance(error, PermissionError) or status in (401, 403) or "credential" in words
+        is_refusal = isinstance(error, PermissionError) or status in (401, 403)
+        is_refusal = is_refusal or "credential" in words or "token" in f"{code} {words}".lower()
         text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
         hint = (
             "check the credentials: the store's own variables and files, or --storage-option NAME=VALUE"
@@ -370,7 +382,7 @@ def _code(error: Exception) -> tuple[str, int | None]:
 def _may_pass(error: Exception, status: int | None) -> bool:
     """Tell whether the same question may be answered a moment later."""
     if status is not None:
-        return status in _PASSING or status >= 500
+        return status in _PASSING or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
     if isinstance(error, PermissionError | ValueError | TypeError):
         return False
     name = type(error).__name__
