@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.lakes.as_of_view import TableView, read_as_of
     from headwater.lakes.landing_target import LandingTarget
     from headwater.lakes.parquet_table import read_parquet_table
+    from headwater.lakes.stores.places import place_of
     from headwater.landing.landing import land
     from headwater.landing.landing_pass import LandingResult
     from headwater.pipeline.decode import RunSettings, decode, decode_outputs
@@ -52,6 +53,7 @@ _PLACES = {
     "headwater.lakes.as_of_view": ("TableView", "read_as_of"),
     "headwater.lakes.landing_target": ("LandingTarget",),
     "headwater.lakes.parquet_table": ("read_parquet_table",),
+    "headwater.lakes.stores.places": ("place_of",),
     "headwater.pipeline.windows.databases": ("DatabaseChoice",),
     "headwater.pipeline.decode": ("RunSettings", "decode", "decode_outputs"),
     "headwater.pipeline.slices.message_files": ("MessageForm",),
@@ -108,6 +110,7 @@ __all__ = [
     "kept_in_slot",
     "land",
     "open_slot",
+    "place_of",
     "read_as_of",
     "read_parquet_table",
     "read_slot",

@@ -20,6 +20,7 @@ from headwater.cli.land import (
     landing_window_flag,
     progress_flag,
     quiet_flag,
+    require_near,
     summary,
 )
 from headwater.cli.shared_flags import EngineFlags, SourceFlags, session_settings, storage_flag, storage_pairs
@@ -204,6 +205,7 @@ def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
     from headwater.landing.resuming import Settings
     from headwater.pipeline.windows.run_index import WindowBounds
 
+    require_near(flags.where, flags.tasks)
     target = flags.rules.applied(LandingTarget.at(flags.where))
     request = flags.source.beside(target.where).request(session_settings((), flags.rules.client_encoding))
     with landing_progress("none" if flags.quiet else flags.progress) as (progress, watch):

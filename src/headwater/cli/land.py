@@ -267,14 +267,10 @@ class LandFlags:
         Raises:
             UsageError: it is of no store that can be written to, or of none that all workers could write to.
         """
-        from headwater.lakes.stores.places import StorePath, place_of
+        from headwater.lakes.stores.places import place_of
 
         where = place_of(self.to, storage_pairs(self.source.storage_options))
-        master = self.tasks.master
-        if isinstance(where, StorePath) and master is not None and not master.startswith("local"):
-            raise UsageError(
-                "workers of other machines cannot land to a store yet", hint="leave out --master, or --master local[*]"
-            )
+        require_near(where, self.tasks)
         return where
 
     @property
@@ -424,6 +420,20 @@ def _told(flags: LandFlags, result: LandingResult, startup: float, seconds: floa
     elif not flags.quiet:
         sys.stderr.write(f"{summary(result)}\n")
     return exit_status(result)
+
+
+def require_near(where: Where, tasks: EngineFlags) -> None:
+    """See that workers share this machine's temporary files, where the tables are in a store.
+
+    Raises:
+        UsageError: they do not.
+    """
+    from headwater.lakes.stores.places import StorePath
+
+    if isinstance(where, StorePath) and tasks.master is not None and not tasks.master.startswith("local"):
+        raise UsageError(
+            "workers of other machines cannot land to a store yet", hint="leave out --master, or --master local[*]"
+        )
 
 
 def exit_status(result: LandingResult) -> int:

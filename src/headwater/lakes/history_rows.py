@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.lakes.deletes.deleted_rows import DeletedRows, left_rows
-from headwater.lakes.stores.places import readable
+from headwater.lakes.stores.places import arrow_source
 from headwater.rows.columns.arrow import no_rows
 
 VALID_FIELDS = (
@@ -34,9 +34,8 @@ def read_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedR
         path: of the file; columns: which; None for all.
         deleted: rows that are not there any more.
     """
-    (place,), system = readable([path])
     wanted = None if columns is None else list(columns)
-    rows = pq.read_table(place, columns=wanted, partitioning=None, filesystem=system)
+    rows = pq.read_table(arrow_source(path), columns=wanted, partitioning=None)
     return left_rows(rows, deleted)
 
 
@@ -46,8 +45,7 @@ def schema_of(path: str) -> pa.Schema:
     Args:
         path: of the file.
     """
-    (place,), system = readable([path])
-    return pq.read_schema(place, filesystem=system)
+    return pq.read_schema(arrow_source(path))
 
 
 def valid_rows(path: str, columns: Sequence[str] | None = None, deleted: DeletedRows | None = None) -> pa.Table:

@@ -162,6 +162,7 @@ class IcebergFormat(LakeFormat[Where]):
 def _removed(place: StorePath, used: Container[str], older_than: float) -> Expired:
     """Remove files of a table in a store that it does not use, and that are older than a time."""
     removed = Expired(0, 0)
+    place.store.guard()
     for part in ("data", "metadata"):
         for key, size, time in list(place.store.listed(f"{place.key}/{part}/")):
             if time < older_than and place.store.address(key) not in used:

@@ -16,6 +16,7 @@ from headwater.errors import LakeError
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import ITS_OWN, NEVER, PYTHON_IMPL, LandingTarget, load_object, own_directory
+from headwater.lakes.stores.places import StorePath
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.columns.column_types import AS_STRING
@@ -47,6 +48,7 @@ class TargetRegistry:
     def __init__(self, target: LandingTarget) -> None:
         self._target = target
         self._own = own_directory(target.where)
+        self._known: dict[str, dict[str, Any]] = {}
 
     def require_settings(self) -> None:
         """See that the tables are made as the target wants them, or note how they are made.
@@ -137,9 +139,17 @@ class TargetRegistry:
             self._save(_TARGET, {**noted, setting: value})
 
     def _load(self, name: str) -> dict[str, Any]:
+        """Read a note; of a store once, as who holds the target alone writes them."""
+        if name in self._known:
+            return dict(self._known[name])
         with errors_at(self._target.where):
-            return load_object(self._own / name)
+            note = load_object(self._own / name)
+        if isinstance(self._own, StorePath):
+            self._known[name] = dict(note)
+        return note
 
     def _save(self, name: str, value: dict[str, Any]) -> None:
         with errors_at(self._target.where):
             save_object(self._own / name, value)
+        if isinstance(self._own, StorePath):
+            self._known[name] = dict(value)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from headwater.errors import LakeConflictError, LakeError, UsageError
@@ -32,6 +33,7 @@ PART_BYTES = 16 << 20
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _TAKEN = ("PreconditionFailed", "412")
 _NOT_THERE = ("NoSuchKey", "404")
+_NOT_KNOWN = "NotImplemented"
 _PASSING = (408, 409, 429)
 """Statuses of refusals that may pass; all of 500 and more may."""
 
@@ -117,6 +119,19 @@ class Store:
             return self._tried(key, "read", lambda: _get(self.files, self.bucket, key))
         except FileNotFoundError:
             return None
+
+    def small(self, key: str, most: int) -> bytes | None:
+        """Return a file of rows in one request; None for one of more bytes.
+
+        Args:
+            key: its; most: bytes.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LakeError: it cannot be read.
+        """
+        data, size = self._tried(key, "read", lambda: _begun(self.files, self.bucket, key, most))
+        return data if len(data) == size else None
 
     def tag(self, key: str) -> str | None:
         """Return the tag of an object; None where there is none.
@@ -206,10 +221,12 @@ class Store:
             LakeError: it does not, or cannot be written to.
         """
         key = f"{folder}/probe-{secrets.token_hex(8)}"
-        tag = self.put(key, b"first", None)
         try:
-            honours = self._refuses(key, None) and self._refuses(key, '"0123456789abcdef0123456789abcdef"')
-            honours = honours and self.put(key, b"third", tag) != tag and self._refuses(key, tag)
+            honours = self._honours(key)
+        except LakeError as error:
+            if _NOT_KNOWN not in error.message:
+                raise
+            honours = False
         finally:
             self.remove(key)
         if not honours:
@@ -219,6 +236,13 @@ class Store:
                 file=self.address(folder),
                 hint="land to a store that does, such as Amazon's S3, MinIO or Ceph of today, or to a directory",
             )
+
+    def _honours(self, key: str) -> bool:
+        """Tell whether an object is written on conditions, and on none that is not met."""
+        tag = self.put(key, b"first", None)
+        if not self._refuses(key, None) or not self._refuses(key, '"0123456789abcdef0123456789abcdef"'):
+            return False
+        return self.put(key, b"third", tag) != tag and self._refuses(key, tag)
 
     def _refuses(self, key: str, tag: str | None) -> bool:
         try:
@@ -287,7 +311,8 @@ class Store:
     def _failure(self, key: str, action: str, error: Exception) -> LakeError:
         code, status = _code(error)
         words = f"{type(error).__name__} {error}".lower()
-        is_refusal = isinstance(error, PermissionError) or status in (401, 403) or "credential" in words
+        is_refusal = isinstance(error, PermissionError) or status in (401, 403)
+        is_refusal = is_refusal or "credential" in words or "token" in f"{code} {words}".lower()
         text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
         hint = (
             "check the credentials: the store's own variables and files, or --storage-option NAME=VALUE"
@@ -331,6 +356,19 @@ def _get(files: Any, bucket: str, key: str) -> tuple[bytes, str]:
     return result
 
 
+def _begun(files: Any, bucket: str, key: str, most: int) -> tuple[bytes, int]:
+    """Return the first bytes of an object, and how many it has."""
+    from fsspec.asyn import sync
+
+    async def first() -> tuple[bytes, int]:
+        answer = await files._call_s3("get_object", Bucket=bucket, Key=key, Range=f"bytes=0-{most - 1}")
+        size = answer["ContentRange"].rpartition("/")[2] if "ContentRange" in answer else answer["ContentLength"]
+        return await answer["Body"].read(), int(size)
+
+    result: tuple[bytes, int] = sync(files.loop, first)
+    return result
+
+
 def _code(error: Exception) -> tuple[str, int | None]:
     """Return the store's code for a refusal, and its status; nothing for a failure of another kind."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
@@ -344,7 +382,7 @@ def _code(error: Exception) -> tuple[str, int | None]:
 def _may_pass(error: Exception, status: int | None) -> bool:
     """Tell whether the same question may be answered a moment later."""
     if status is not None:
-        return status in _PASSING or status >= 500
+        return status in _PASSING or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED)
     if isinstance(error, PermissionError | ValueError | TypeError):
         return False
     name = type(error).__name__

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,7 +64,7 @@ NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 def place_of(address: str | os.PathLike[str] | StorePath, options: Options | Mapping[str, str] = ()) -> Where:
-    """Return the place of an address: a path, or one in a store.
+    """Return the place of tables that an address means: a path, or one in a store.
 
     Args:
         address: it, or the place itself; options: fsspec's for the store, (name, value), or by names.
@@ -264,6 +265,36 @@ def new_file(path: str) -> Iterator[Any]:
     with open(path, "xb") as sink:
         yield sink
         sync_file(sink)
+
+
+SMALL_BYTES = 32 << 20
+"""Of a file that is read whole, in one request."""
+
+
+def arrow_source(path: str) -> Any:
+    """Return a file as Arrow reads one: the path, or an open file of a store.
+
+    Args:
+        path: of this machine, or an address in a folder that this process knows.
+
+    Raises:
+        LakeError: it cannot be read in a store.
+    """
+    if not is_address(path):
+        return path
+    import pyarrow as pa
+
+    data = _small_file(path)
+    if data is not None:
+        return pa.BufferReader(data)
+    place = path_at(path)
+    return pa.PythonFile(place.store.files.open(f"{place.store.bucket}/{place.key}", "rb"), mode="r")
+
+
+@lru_cache(maxsize=2)  # columns are asked for, then rows; a file never changes
+def _small_file(address: str) -> bytes | None:
+    place = path_at(address)
+    return place.store.small(place.key, SMALL_BYTES)
 
 
 def readable(paths: Iterable[str]) -> tuple[list[str], Any]:
