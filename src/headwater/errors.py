@@ -263,6 +263,10 @@ class ConnectionLostError(ServerError):
     """A PostgreSQL server cannot be reached, or does not answer any more: trying again may help."""
 
 
+class DivergedSourceError(HeadwaterError):
+    """The target has what the source, which has failed over, has not."""
+
+
 class TargetError(ServerError):
     """The target refuses what is applied, in the words that its own apply worker would log.
 

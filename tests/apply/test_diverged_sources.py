@@ -12,8 +12,8 @@ from apply.differential import OURS, SOURCE_DATABASE, place, rows_of, server_of
 from bad_input.standbys import standby_of
 from headwater.apply.incoming.parallel_options import ParallelOptions
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.table_sync.source_history import DivergedSourceError
 from headwater.apply.worker import ApplyWorker
+from headwater.errors import DivergedSourceError
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.pg.lsn import Lsn
 from headwater.remote_slots.slot_address import SlotAddress

@@ -11,9 +11,8 @@ import pytest
 
 from apply.target_pairs import OURS, SOURCE, STOCK, Pair, pair_of
 from headwater.apply.incoming.requests import ApplyRequest
-from headwater.apply.table_sync.source_history import DivergedSourceError
 from headwater.apply.worker import ApplyWorker
-from headwater.errors import ServerError
+from headwater.errors import DivergedSourceError, ServerError
 
 TABLE = "CREATE TABLE s.t (id int PRIMARY KEY)"
 FAILS_OVER = "SELECT failover FROM pg_replication_slots WHERE slot_name = '{}'"

@@ -19,20 +19,12 @@ from headwater.apply.progress.source_timelines import SourceTimeline, note_timel
 from headwater.apply.progress.subscriptions import State, Subscription, read_tables
 from headwater.apply.table_sync.sync_slots import open_server
 from headwater.apply.target.connection import TargetConnection
-from headwater.errors import HeadwaterError
+from headwater.errors import DivergedSourceError
 from headwater.pg.lsn import Lsn
 from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.wal.segments.timelines import parse_lineage
 
 _FACTS = "SELECT pg_catalog.version()", "SELECT pg_catalog.pg_is_in_recovery()"
-
-
-class DivergedSourceError(HeadwaterError):
-    """The target has what the source, which has failed over, has not.
-
-    Args:
-        message, hint: see :class:`HeadwaterError`.
-    """
 
 
 def require_history(
