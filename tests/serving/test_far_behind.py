@@ -126,7 +126,10 @@ def write_open_transactions(server: EmbeddedPostgres, first: int, *, is_undone: 
 @pytest.mark.parametrize(("engine", "mode"), [("local", "failing"), ("local", "going on"), ("spark", "going on")])
 @pytest.mark.parametrize("major", [16, 18])
 def test_transactions_that_are_streamed_before_they_end(tmp_path: Path, engine: str, mode: str, major: int) -> None:
-    """Compared with the server, and where it may leave out what it finds undone, with a service without an engine."""
+    """Compared with a service without an engine, and with the server where nothing is undone.
+
+    Else a server leaves out what it finds undone meanwhile; 18 may send a stream of test_decoding without an end then.
+    """
     with small_server(major, **LITTLE) as server:
         run(server, *TABLES, "CREATE PUBLICATION p FOR ALL TABLES")
         catalog = backup_of(server, tmp_path / "base")
@@ -148,6 +151,7 @@ def test_transactions_that_are_streamed_before_they_end(tmp_path: Path, engine: 
                     streams = {
                         name: streamed(environment, major, slot, end, tmp_path / f"{slot}-{name}-{part}", options)
                         for name, environment in places.items()
+                        if name != "server" or not is_undone
                     }
                     assert streams["helped"] == streams["alone"], slot
                     assert is_undone or streams["helped"] == streams["server"], slot
