@@ -154,7 +154,8 @@ def test_small_files_are_put_together_and_old_ones_removed(work: Work, store: La
     with Lake(LandingTarget.at(target.where)) as lake:
         assert not sum(table.files for table in lake.expire(datetime.now(UTC) - timedelta(days=1)).values())
         removed = lake.expire(datetime.now(UTC) + timedelta(seconds=5))
-    assert removed["public.a"].files == files - 1 == files - files_of(store, target, "public.a")
+    assert files_of(store, target, "public.a") == 1
+    assert removed["public.a"].files >= files - 1  # Iceberg has files of metadata, too
     work.check_whole(target, read)
 
 
