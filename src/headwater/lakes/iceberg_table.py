@@ -165,7 +165,7 @@ def _removed(place: StorePath, used: Container[str], older_than: float) -> Expir
     place.store.guard()
     for part in ("data", "metadata"):
         for key, size, time in list(place.store.listed(f"{place.key}/{part}/")):
-            if time < older_than and _path(place.store.address(key)) not in used:
+            if time < older_than and local_path(place.store.address(key)) not in used:
                 place.store.remove(key)
                 removed = Expired(removed.files + 1, removed.bytes + size)
     return removed
