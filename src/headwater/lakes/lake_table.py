@@ -23,10 +23,10 @@ from typing import Any, Generic, Self, TypeVar
 import pyarrow as pa
 
 from headwater.base.locks import lock, open_lock
+from headwater.base.overlapped import overlapped
 from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
-from headwater.lakes.overlapped import overlapped
 from headwater.lakes.stores.places import Where
 
 

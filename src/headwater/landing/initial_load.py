@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headwater.base.overlapped import overlapped
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import CatalogError, errors_of_table
@@ -41,7 +42,6 @@ from headwater.jobs.exchange import Exchange, Write
 from headwater.jobs.outcome import Progress
 from headwater.lakes.data_files import write_batches
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
-from headwater.lakes.overlapped import overlapped
 from headwater.landing.existing_rows import ExistingRows, ExistingTable
 from headwater.landing.tables.change_rows import ChangeTable, named
 from headwater.pg.lsn import Lsn

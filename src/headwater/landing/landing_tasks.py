@@ -12,11 +12,11 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.base.overlapped import overlapped
 from headwater.errors import errors_of_table
 from headwater.jobs.exchange import Arrived, Handed, Write
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import file_name
-from headwater.lakes.overlapped import overlapped
 from headwater.landing.mirrors.landed_files import MergeTask, Written, notes
 from headwater.landing.mirrors.merge_task import Merged
 from headwater.landing.replaced_tables import Bringing

@@ -26,7 +26,7 @@ OUTCOMES: dict[str, str] = {
     "018_stream_subxact_abort": SAME,
     "019_stream_subxact_ddl_abort": SAME,
     "020_messages": "messages are not asked for; what the slot's functions print is the publisher's",
-    "021_twophase": "the same; `two_phase` cannot be altered, and there is no `failover`",
+    "021_twophase": "the same; `two_phase` cannot be altered; of an enabled subscription `failover` can be",
     "022_twophase_cascade": SAME,
     "023_twophase_stream": SAME,
     "024_add_drop_pub": "the same, by `subscription set publication=`",

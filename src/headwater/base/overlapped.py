@@ -1,4 +1,4 @@
-"""Work on many small tables, several at a time: most of it is waiting for the disk.
+"""Work on many small things, several at a time: most of it is waiting for the disk.
 
 Invariants: results are in the order of what was worked on. An error comes once all that was begun has ended.
 """
@@ -27,5 +27,5 @@ def overlapped(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """
     if len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(len(items), THREADS), "table") as threads:
+    with ThreadPoolExecutor(min(len(items), THREADS), "overlapped") as threads:
         return list(threads.map(function, items))
