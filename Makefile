@@ -7,7 +7,7 @@ SOURCES := src tests tools bench
 # Four processes side by side, a file of tests to one of them: two leave two cores idle for two fifths of the time.
 # In the order of the rungs: else the files with few tests, which are the long ones, come last, and one process ends alone.
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
-# Half as many examples of each property as in the long run.
+# A quarter of the examples of each property that the long run has.
 EVERYDAY := -m "not slow" --hypothesis-profile everyday
 # Files with tests whose kernels also run as Python, in which errors of bounds and of types come to light.
 INTERPRETED = $(shell grep -lr mark.interpreted tests/unit --include=*.py)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ from spent_seconds import SPENT, SpentSeconds, read_budgets, rung_of
 
 # A kernel is compiled by the first example that calls it, which takes as long as it takes.
 hypothesis.settings.register_profile("headwater", deadline=None)
-hypothesis.settings.register_profile("everyday", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("everyday", deadline=None, max_examples=25)
 hypothesis.settings.load_profile("headwater")
 
 TESTS = Path(__file__).parent
@@ -104,6 +105,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # What is collected stays: to look for garbage in it again and again is a fifth of the work.
     gc.disable()
+    # A shell that starts a run beside itself has SIGINT ignored: commands that tests interrupt would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folders = [folder for option, folder in MINORS.items() if config.getoption(option)]
     if len(folders) > 1:
         raise pytest.UsageError(f"one of {' and '.join(MINORS)} at a time")

@@ -32,7 +32,8 @@ class FilesInMemory:
 
     def __init__(self, config: pytest.Config) -> None:
         self._directory = OwnDirectory(MEMORY)
-        self._directory.path.chmod(0o711)
+        # Open to the user that servers run as, who else would keep their clusters on the disk (server_user.reachable).
+        self._directory.path.chmod(0o755)
         # As short as /tmp/pytest-of-root/pytest-0: paths of sockets are limited.
         place = self._directory.path / "t"
         place.mkdir()

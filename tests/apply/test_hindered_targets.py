@@ -12,7 +12,7 @@ import pytest
 
 from apply.scripts.script_runner import Script, Servers, new_script, place, run_in, server_of
 from bad_input.standbys import catch_up, standby_of
-from headwater.local_servers.server_user import as_server_user
+from headwater.local_servers.server_user import give_to_server
 from serving.service import backup_of, wait_until
 
 SEEN = "SELECT count(*), min(a), max(a) FROM t"
@@ -52,9 +52,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     if made.returncode:
         directory.rmdir()
         pytest.skip(f"no file system can be mounted here: {made.stderr.strip()}")
-    user = as_server_user().get("user")
-    if user is not None:
-        os.chown(directory, int(user), -1)
+    give_to_server(directory)
     directory.chmod(0o700)
     try:
         yield directory

@@ -93,8 +93,8 @@ def _perl(script: Script, home: Path, programs: Path, shim: list[str]) -> int:
     command = ["perl", "-I", str(script.perl), *shim, str(script.path)]
     with (home / "tap").open("wb") as tap, (home / "errors").open("wb") as errors:
         process = subprocess.Popen(
-            command, cwd=home / "data", env=_environment(home, programs), stdin=subprocess.DEVNULL,
-            stdout=tap, stderr=errors, **as_server_user(),
+            **as_server_user(command), cwd=home / "data", env=_environment(home, programs), stdin=subprocess.DEVNULL,
+            stdout=tap, stderr=errors,
         )  # fmt: skip
     try:
         return process.wait(MOST_SECONDS)

@@ -74,10 +74,16 @@ def module_names() -> dict[str, Path]:
 MODULES = module_names()
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Parse a file of the package."""
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> set[str]:
     """Find the modules of the package that a file imports, wherever in it."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path} imports relatively"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -119,25 +125,18 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert left == {}
 
 
-IMPORT_EACH = """
-import importlib, json, os, sys
-import click, numba, numpy, pyarrow
-for room, modules in json.load(sys.stdin).items():
-    sys.stdout.flush()
-    if os.fork() == 0:
-        for module in modules:
-            importlib.import_module(module)
-        print(*(f"{room}: {name}" for name in sys.argv[1:] if name in sys.modules), sep="\\n", flush=True)
-        os._exit(0)
-    if os.wait()[1] != 0:
-        sys.exit(f"{room} cannot be imported alone")
+IMPORT_ALL = """
+import importlib, json, sys
+for module in json.load(sys.stdin):
+    importlib.import_module(module)
+print(*(name for name in sys.argv[1:] if name in sys.modules))
 """
-"""A process for each room, forked from one that has the libraries: importing those takes most of the time."""
+"""Whatever one room loaded would still be there behind the last one."""
 
 
 def test_rooms_are_imported_without_spark() -> None:
-    modules = {room: sorted(module for module in MODULES if room_of(module) == room) for room in WITHOUT_SPARK}
-    command = [sys.executable, "-c", IMPORT_EACH, *OF_SPARK]
+    modules = [module for room in WITHOUT_SPARK for module in sorted(MODULES) if room_of(module) == room]
+    command = [sys.executable, "-c", IMPORT_ALL, *OF_SPARK]
     run = subprocess.run(command, input=json.dumps(modules), stdout=subprocess.PIPE, text=True, check=True)
     assert run.stdout.split() == []
 
@@ -164,7 +163,7 @@ def test_kernels_live_in_kernel_files() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.name.startswith("_") or path.name == "kernels.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef) and any("kernel" in ast.dump(d) for d in node.decorator_list):
                 strays.append(f"{path.relative_to(PACKAGE)}: {node.name}")
     assert strays == []
@@ -198,7 +197,7 @@ def test_only_the_versions_compare_majors() -> None:
     """Differences of major versions are named traits of ``headwater.pg.version.Version``."""
     strays = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Compare) and path != PACKAGE / "pg" / "version.py":
                 sides = [node.left, *node.comparators]
                 numbers = {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, int)}

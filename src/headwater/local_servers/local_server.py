@@ -27,7 +27,6 @@ from headwater.local_servers.server_user import (
     give_to_server,
     server_environment,
     server_home,
-    tied_to_parent,
 )
 
 START_SECONDS = 60.0
@@ -111,17 +110,16 @@ class LocalServer:
     def launch(self) -> None:
         """Start the server's process."""
         program = str(self.programs.program("postgres"))
-        command = [*tied_to_parent(), *_bounded(self.most_data), program, "-D", str(self.data_directory)]
+        command = [*_bounded(self.most_data), program, "-D", str(self.data_directory)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                command,
+                **as_server_user(command, tied=True),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.home.path,
                 env=server_environment(),
                 start_new_session=True,
-                **as_server_user(),
             )
 
     def check_runs(self) -> None:

@@ -57,12 +57,25 @@ def reachable(path: Path) -> bool:
     return all(directory.stat().st_mode & 0o005 == 0o005 for directory in (resolved, *resolved.parents))
 
 
-def as_server_user() -> dict[str, Any]:
-    """Return arguments for subprocess that drop root's rights; none if this process is not root."""
-    if os.geteuid() != 0:
-        return {}
-    account = pwd.getpwnam(SERVER_USER)
-    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+def as_server_user(command: list[str], *, tied: bool = False) -> dict[str, Any]:
+    """Return arguments for subprocess that run a program without root's rights.
+
+    They are dropped by ``setpriv``, where the system has it: subprocess itself copies the memory of this process first,
+    to drop them in the copy.
+
+    Args:
+        command: the program and its arguments.
+        tied: the program gets SIGQUIT when this process ends, where the system can do that.
+    """
+    setpriv = shutil.which("setpriv")
+    account = pwd.getpwnam(SERVER_USER) if os.geteuid() == 0 else None
+    if setpriv is None:
+        user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+        return {"args": command, **user}
+    # Two of them: who becomes another user is no longer told of its parent's end.
+    user = [setpriv, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"] if account else []
+    end = [setpriv, "--pdeathsig", "SIGQUIT"] if tied else []
+    return {"args": [*user, *end, *command]}
 
 
 def run_as_server_user(command: list[str], text: bytes = b"") -> None:
@@ -72,24 +85,17 @@ def run_as_server_user(command: list[str], text: bytes = b"") -> None:
         LocalServerError: the program failed; the message ends with the last line that it wrote.
     """
     run = subprocess.run(
-        command,
+        **as_server_user(command),
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd="/",
         env=server_environment(),
         check=False,
-        **as_server_user(),
     )
     if run.returncode != 0:
         output = run.stdout.decode(errors="replace").strip().splitlines()
         raise LocalServerError(f"{Path(command[0]).name} failed: {output[-1] if output else run.returncode}")
-
-
-def tied_to_parent() -> list[str]:
-    """Return command words that make the server stop at once when this process ends, where the system has them."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "SIGQUIT"] if setpriv else []
 
 
 def server_environment() -> dict[str, str]:
