@@ -22,6 +22,13 @@ SESSION_OF_SPARK = (
 )
 """Files and folders whose everyday tests use the fixture ``spark``."""
 
+RECORDED_WAL = (
+    "tests/records/test_descriptions.py",
+    "tests/records/test_record_lists.py",
+    "tests/records/test_waldump.py",
+)
+"""Files whose tests read the same recorded WAL, which takes a server's minute to make and seconds to load."""
+
 FIRST = (*SESSION_OF_SPARK, "tests/values/test_server_text.py", "tests/plugins/test_debezium_refusals.py")
 """Begins first: what takes longest, and what compiles other kernels than the rungs that begin beside it.
 
@@ -33,7 +40,7 @@ LAST = "tests/unit/"
 
 
 class SharedSessions(LoadFileScheduling):  # type: ignore[misc]
-    """A scheduler that gives a process a file after the other; those that use a session of Spark go to one process."""
+    """A scheduler that gives a process a file after the other; those that share something costly go to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Return the name of what is given to a process as a whole."""
@@ -41,9 +48,11 @@ class SharedSessions(LoadFileScheduling):  # type: ignore[misc]
 
 
 def unit_of(nodeid: str) -> str:
-    """Return a test's file, or what stands for all files that use a session of Spark."""
+    """Return a test's file, or what stands for all files that use a session of Spark, or the recorded WAL."""
     file = nodeid.partition("::")[0]
-    return "spark" if file.startswith(SESSION_OF_SPARK) else file
+    if file.startswith(SESSION_OF_SPARK):
+        return "spark"
+    return "records" if file in RECORDED_WAL else file
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
