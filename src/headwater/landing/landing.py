@@ -43,6 +43,7 @@ from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
+from headwater.lakes.settings.table_settings import require_secret
 from headwater.lakes.target_directory import Lake
 from headwater.lakes.target_registry import Adding
 from headwater.landing.added_tables import (
@@ -67,6 +68,8 @@ from headwater.landing.paused_tables import (
     waiting,
 )
 from headwater.landing.replaced_tables import take_back
+from headwater.landing.settings.column_settings import require_same_settings
+from headwater.landing.settings_check import check_settings
 from headwater.landing.slot_progress import require_no_slot
 from headwater.landing.tables.window_cuts import CrowdedWindowError
 from headwater.landing.upkeep import Upkeep, UpkeepOptions
@@ -121,7 +124,9 @@ def land(
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     require_no_slot(target)
+    require_secret(target.tables, target.mask_secret)
     with Lake(target) as lake:
+        require_same_settings(lake)
         kept_state = lake.progress.kept_state()
         if kept_state is not None:
             check_database(kept_state.state, request, str(target.where))
@@ -337,7 +342,15 @@ class LandingRun:
             opened = replace(opened, request=replace(opened.request, end=end))
         wants_existing = _wants_existing(opened, self.lake.target)
         with self.passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
+            self._check_settings(opened)
             yield landing_pass
+
+    def _check_settings(self, opened: OpenRequest) -> None:
+        """See, once a run, that settings fit the tables that there are where it begins."""
+        if self.result.resolved_lsn is None and self.only is None:
+            view = opened.store.view(start_of(opened))
+            check_settings(self.lake, view, view.tables(), opened.plugin, self.mode)
+            self.lake.registry.note_entries()
 
     @contextmanager
     def passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:

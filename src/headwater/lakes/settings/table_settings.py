@@ -1,0 +1,125 @@
+"""Settings of tables: what differs between the tables of one target.
+
+Entries name tables by patterns, and several may match one. Excluded columns add up; masks and properties are taken
+column by column and name by name, of all else the whole value. Of entries that say different things the last counts.
+
+Invariants: entries are checked when they are made, so a mask, a mode or an order that there is not is refused before
+anything runs. No message has a secret.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from headwater.errors import UsageError
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.columns.column_masks import HMAC, read_mask
+
+MODES = ("changelog", "current", "history")
+_FINGERPRINT_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Settings of the tables that patterns match.
+
+    Attributes:
+        tables: patterns of ``schema.table`` as ``--tables`` has them; of names that the tables have in the source when
+            they land first.
+        exclude_columns: names of columns that do not land.
+        mask: masks of columns, by their names, as ``headwater apply --mask`` writes them; such columns are text.
+
+    Raises:
+        UsageError: a value is malformed, or a column is excluded and masked.
+    """
+
+    tables: tuple[str, ...]
+    exclude_columns: tuple[str, ...] = ()
+    mask: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        patterns = TablePatterns.parse((self.tables,) if isinstance(self.tables, str) else self.tables).patterns
+        object.__setattr__(self, "tables", patterns)
+        for text in self.mask.values():
+            read_mask(text)
+        both = [name for name in self.exclude_columns if name in self.mask]
+        if both:
+            raise UsageError(f'column "{both[0]}" of {", ".join(self.tables)} is excluded and masked')
+
+    def __hash__(self) -> int:
+        return hash((self.tables, self.exclude_columns))
+
+    def matches(self, name: str) -> bool:
+        """Tell whether a table ``schema.table`` is meant."""
+        return TablePatterns(self.tables).matches(name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all patterns are plain names."""
+        return not any(set("*?") & set(pattern) for pattern in self.tables)
+
+    @property
+    def as_object(self) -> dict[str, Any]:
+        """What a note has of it: all but what is not set."""
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        return {
+            name.replace("_", "-"): list(value) if isinstance(value, tuple) else dict(value)
+            for name, value in values.items()
+            if value
+        }
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What stays as it was when the table landed first."""
+        return {name: value for name, value in self.as_object.items() if name != "tables"}
+
+    @classmethod
+    def of_object(cls, value: Mapping[str, Any]) -> TableSettings:
+        """Read what :attr:`as_object` has made."""
+        known = {name.replace("-", "_"): own for name, own in value.items()}
+        return cls(**{name: tuple(own) if isinstance(own, list) else own for name, own in known.items()})
+
+
+def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
+    """Return what entries together say of a table.
+
+    Args:
+        entries: in their order; name: the table's, ``schema.table``.
+
+    Raises:
+        UsageError: a column is excluded and masked.
+    """
+    excluded: dict[str, None] = {}
+    mask: dict[str, str] = {}
+    for entry in entries:
+        if entry.matches(name):
+            excluded |= dict.fromkeys(entry.exclude_columns)
+            mask |= entry.mask
+    # Of a name with a comma there is no pattern.
+    return TableSettings((name.replace(",", "?"),), tuple(sorted(excluded)), dict(sorted(mask.items())))
+
+
+def require_secret(entries: Iterable[TableSettings], secret: bytes) -> None:
+    """See that there is a secret if a mask needs one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    keyed = [f"{column} of {', '.join(entry.tables)}" for entry in entries for column in _keyed(entry)]
+    if keyed and not secret:
+        raise UsageError(
+            f"the mask {HMAC} of {keyed[0]} needs a secret",
+            hint="give --mask-secret-file FILE, or the variable HEADWATER_MASK_SECRET of the environment",
+        )
+
+
+def _keyed(entry: TableSettings) -> list[str]:
+    return [column for column, mask in entry.mask.items() if mask == HMAC]
+
+
+def fingerprint(secret: bytes) -> str:
+    """Return what a note says of a secret, so that another one is told; empty for none."""
+    return hmac.digest(secret, b"headwater: secret of masks", "sha256").hex()[:_FINGERPRINT_DIGITS] if secret else ""

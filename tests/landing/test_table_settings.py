@@ -1,0 +1,160 @@
+"""Settings of tables: columns that do not land, and masks, with rows from before, windows, mirrors and DDL."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.errors import LakeError, UsageError
+from headwater.jobs.engine import Engine
+from headwater.lakes.landing_target import FORMATS, LandingTarget
+from headwater.lakes.settings.table_settings import TableSettings
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
+from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source
+from landing.mirrors import read_table
+
+pytestmark = [pytest.mark.server]
+
+SECRET = b"pepper"
+EMAILS = {"ann@a", "bob@b", "cat@c", "dan@d", "eve@e"}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    with EmbeddedPostgres(find_programs(16), autovacuum=False, wal_segment_megabytes=1) as server:
+        yield Source(server, tmp_path_factory.mktemp("settings"))
+
+
+def hashed(text: str) -> str:
+    return hashlib.sha256(SECRET + text.encode()).hexdigest()
+
+
+def keyed(text: str) -> str:
+    return hmac.digest(SECRET, text.encode(), "sha256").hex()
+
+
+def files_below(place: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in place.rglob("*") if path.is_file())
+
+
+def customers(name: str) -> list[str]:
+    return [
+        f"CREATE TABLE {name} (id int PRIMARY KEY, email text, ssn text, born date, phone char(12), n numeric)",
+        f"ALTER TABLE {name} ALTER ssn SET STORAGE PLAIN",
+        f"INSERT INTO {name} VALUES (1, 'ann@a', 'secret-1', '2000-01-02', '555-1234', 1.50), "
+        f"(2, 'bob@b', 'secret-2', NULL, NULL, 2)",
+    ]
+
+
+def work(name: str) -> list[str]:
+    return [
+        f"INSERT INTO {name} VALUES (3, 'cat@c', 'secret-3', '1999-12-31', '555-9', 3)",
+        f"UPDATE {name} SET email = 'dan@d' WHERE id = 2",
+        NEXT_WINDOW,
+        f"ALTER TABLE {name} RENAME ssn TO social",
+        f"ALTER TABLE {name} RENAME email TO mail",
+        f"INSERT INTO {name} VALUES (4, 'eve@e', 'secret-4', '2001-01-01', '1', 4)",
+        f"ALTER TABLE {name} ADD ssn text DEFAULT 'secret-5'",
+        f"UPDATE {name} SET social = 'secret-6' WHERE id = 1",
+        NEXT_WINDOW,
+        f"DELETE FROM {name} WHERE id = 3",
+        f"UPDATE {name} SET id = 5, ssn = 'secret-7' WHERE id = 4",
+    ]
+
+
+RULES = {"email": "sha256", "born": "hmac-sha256", "phone": "keep-last:2", "n": "null"}
+
+
+def settings(name: str, **others: Any) -> tuple[TableSettings, ...]:
+    own = TableSettings((f"public.{name}",), exclude_columns=("ssn",), mask=RULES)
+    return TableSettings(("public.*",), mask={"email": "null"}), replace(own, **others)
+
+
+@pytest.mark.parametrize(
+    ("format", "mode", "write_mode"),
+    [
+        ("parquet", "current", "copy-on-write"),
+        *(
+            pytest.param(format, mode, write_mode, marks=pytest.mark.slow)
+            for format in FORMATS
+            for mode, write_mode in (
+                ("changelog", "copy-on-write"),
+                ("current", "copy-on-write"),
+                ("current", "merge-on-read"),
+                ("history", "merge-on-read"),
+            )
+            if (format, mode, write_mode) != ("parquet", "current", "copy-on-write")
+        ),
+    ],
+)
+def test_excluded_and_masked_columns(
+    engine: Engine, source: Source, tmp_path: Path, format: str, mode: str, write_mode: str
+) -> None:
+    """Nothing of them is anywhere, whatever they are called, and rows are the same but for them."""
+    name = f"customer_{format}_{mode}_{write_mode[:4]}".replace("-", "")
+    backup, _ = source.after(customers(name), work(name), [])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    mirrored.target = LandingTarget(
+        tmp_path / "lake", format, mode=mode, write_mode=write_mode, tables=settings(name), mask_secret=SECRET
+    )
+    mirrored.land(backup)
+    table = read_table(mirrored.target.place / f"public.{name}", format)
+    assert not {"ssn", "social", "ssn_2"} & set(table.column_names)
+    assert [str(table.schema.field(column).type).removeprefix("large_") for column in RULES] == ["string"] * 4
+    assert set(table["n"].to_pylist()) == {None}
+    assert set(table["email"].to_pylist()) - {None} <= {hashed(email) for email in EMAILS}
+    if mode == "current":
+        assert sorted(
+            (row["id"], row["email"], row["born"], row["phone"]) for row in table.to_pylist()
+        ) == sorted(
+            [
+                (1, hashed("ann@a"), keyed("2000-01-02"), "******34"),
+                (2, hashed("dan@d"), None, None),
+                (5, hashed("eve@e"), keyed("2001-01-01"), "*"),
+            ],
+            key=lambda row: row[0],
+        )
+    mirrored.land(backup)
+    content = files_below(tmp_path / "lake" / f"public.{name}")
+    assert not [secret for secret in (b"secret-", b"ann@a", b"eve@e", b"555-") if secret in content]
+
+
+def test_what_does_not_fit_is_refused_before_anything_lands(engine: Engine, source: Source, tmp_path: Path) -> None:
+    backup, _ = source.after(customers("refused"), work("refused"), [])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    here = LandingTarget(tmp_path / "lake", mode="current", mask_secret=SECRET)
+
+    def refusal(target: LandingTarget, error: type[Exception] = LakeError) -> str:
+        mirrored.target = target
+        with pytest.raises(error) as raised:
+            mirrored.land(backup)
+        return str(raised.value)
+
+    own = TableSettings(("public.refused",))
+    assert 'no column "sn"' in refusal(replace(here, tables=(replace(own, exclude_columns=("sn",)),)))
+    wild = TableSettings(("public.*",), mask={"emial": "null"})
+    assert 'has a column "emial"' in refusal(replace(here, tables=(wild,)))
+    assert "could not find its rows" in refusal(replace(here, tables=(replace(own, exclude_columns=("id",)),)))
+    assert "has the mask null" in refusal(replace(here, tables=(replace(own, mask={"id": "null"}),)))
+    both = (replace(own, exclude_columns=("ssn",)), TableSettings(("public.*",), mask={"ssn": "null"}))
+    assert "is excluded and masked" in refusal(replace(here, tables=both), UsageError)
+    without = replace(here, mask_secret=b"", tables=(replace(own, mask={"email": "hmac-sha256"}),))
+    assert "needs a secret" in refusal(without, UsageError)
+    assert not list(here.place.glob("public.refused/*"))
+
+    mirrored.target = replace(here, tables=(replace(own, exclude_columns=("ssn",), mask={"id": "sha256"}),))
+    mirrored.land(backup)
+    rows = read_table(here.place / "public.refused", "parquet")
+    assert sorted(rows["id"].to_pylist()) == sorted(map(hashed, "125"))
+    assert pa.types.is_string(rows.schema.field("id").type)
+    assert "landed with other settings: exclude-columns, mask" in refusal(here)
+    assert "another secret" in refusal(replace(mirrored.target, tables=both[:1], mask_secret=b"salt"))
+    assert LandingTarget.at(here.place).tables[0].exclude_columns == ("ssn",)
