@@ -112,9 +112,7 @@ def test_excluded_and_masked_columns(
     assert set(table["n"].to_pylist()) == {None}
     assert set(table["email"].to_pylist()) - {None} <= {hashed(email) for email in EMAILS}
     if mode == "current":
-        assert sorted(
-            (row["id"], row["email"], row["born"], row["phone"]) for row in table.to_pylist()
-        ) == sorted(
+        assert sorted((row["id"], row["email"], row["born"], row["phone"]) for row in table.to_pylist()) == sorted(
             [
                 (1, hashed("ann@a"), keyed("2000-01-02"), "******34"),
                 (2, hashed("dan@d"), None, None),
@@ -158,3 +156,35 @@ def test_what_does_not_fit_is_refused_before_anything_lands(engine: Engine, sour
     assert "landed with other settings: exclude-columns, mask" in refusal(here)
     assert "another secret" in refusal(replace(mirrored.target, tables=both[:1], mask_secret=b"salt"))
     assert LandingTarget.at(here.place).tables[0].exclude_columns == ("ssn",)
+
+
+@pytest.mark.parametrize("format", ["parquet", *(pytest.param(name, marks=pytest.mark.slow) for name in FORMATS[1:])])
+def test_tables_of_one_target_have_several_modes(engine: Engine, source: Source, tmp_path: Path, format: str) -> None:
+    """Mirrors, histories and changes beside each other; a rewrite and a type concern each as it does alone."""
+    names = [f"{mode}_{format}" for mode in ("one", "now", "then", "log")]
+    setup = [f"CREATE TABLE {name} (id int PRIMARY KEY, n int)" for name in names]
+    setup += [f"INSERT INTO {name} VALUES (1, 1), (2, 2)" for name in names]
+    work = [f"UPDATE {name} SET n = 9 WHERE id = 1" for name in names]
+    work += [NEXT_WINDOW, *(f"ALTER TABLE {name} ALTER n TYPE bigint" for name in names)]
+    work += [f"DELETE FROM {name} WHERE id = 2" for name in names]
+    backup, held = source.after(setup, work, names)
+    modes = {"now": "current", "then": "history", "log": "changelog"}
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    mirrored.target = LandingTarget(
+        tmp_path / "lake",
+        format,
+        mode="current",
+        write_mode="merge-on-read",
+        tables=tuple(TableSettings((f"*.{name}_*",), mode) for name, mode in modes.items()),
+    )
+    mirrored.land(backup)
+    for name in names[:2]:
+        assert mirrored.rows(name, held[name][0]) == held[name][1]
+    tables = {name: read_table(mirrored.target.place / f"public.{name}", format) for name in names}
+    kinds = tables[names[3]]["_change_type"].to_pylist()
+    assert sorted(kinds) == ["delete", "read", "read", "update_postimage"]
+    assert {"_valid_from", "_valid_to"} <= set(tables[names[2]].column_names)
+    assert not [name for name in names[:2] if any(column.startswith("_") for column in tables[name].column_names)]
+    mirrored.target = replace(mirrored.target, tables=mirrored.target.tables[:2])
+    with pytest.raises(LakeError, match="landed with other settings: mode"):
+        mirrored.land(backup)

@@ -475,7 +475,8 @@ def _check_catalog(flags: LandFlags) -> None:
 
     if flags.rules.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
-    if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG:
+    has_mirrors = any((entry.mode or flags.mode) != CHANGELOG for entry in settings_in(flags.config))
+    if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG and not has_mirrors:
         raise UsageError("--write-mode merge-on-read is of --mode current or history")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:

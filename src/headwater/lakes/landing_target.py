@@ -111,6 +111,11 @@ class LandingTarget:
         return require_local(self.where, "this", "land to a directory (--to DIR)")
 
     @property
+    def modes(self) -> set[str]:
+        """The modes that tables may have."""
+        return {self.mode, *(entry.mode for entry in self.tables if entry.mode is not None)}
+
+    @property
     def types(self) -> Target:
         """The types that the tables' columns can have."""
         types = (SPARK_TYPES if self.catalog_impl == SPARK_IMPL else TYPES)[self.format]
@@ -139,7 +144,7 @@ class LandingTarget:
         """
         if self.write_mode != MERGE_ON_READ:
             return
-        if self.catalog_impl != PYTHON_IMPL or self.mode == "changelog":
+        if self.catalog_impl != PYTHON_IMPL or self.modes == {"changelog"}:
             raise LakeError(
                 "rows are deleted beside files in mirrors that are written without a JVM, and in no other tables",
                 hint="--write-mode merge-on-read is of --mode current or history; leave it out",

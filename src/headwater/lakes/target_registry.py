@@ -140,6 +140,11 @@ class TargetRegistry:
         """Return the settings that a table has landed with; None for none."""
         return self.table_notes.get(oid)
 
+    def mode_of(self, oid: int | None) -> str:
+        """Return what is kept of a table that has landed."""
+        note = None if oid is None else self.table_note(oid)
+        return str((note.settings if note is not None else {}).get("mode", self._target.mode))
+
     def note_table(self, oid: int, note: TableNote) -> None:
         """Note with which settings a table lands."""
         if self.table_notes.get(oid) != note:
@@ -154,10 +159,11 @@ class TargetRegistry:
     def note_entries(self) -> None:
         """Note the settings that the target is given, for who lands there without them; of the secret only which."""
         entries = [entry.as_object for entry in self._target.tables]
-        noted = self._load(_TARGET)
-        if entries != noted.get(TABLE_SETTINGS, []):
-            secret = fingerprint(self._target.mask_secret)
-            self._save(_TARGET, {**noted, TABLE_SETTINGS: entries, _SECRET: noted.get(_SECRET, secret)})
+        noted, secret = self._load(_TARGET), fingerprint(self._target.mask_secret)
+        hashed = {_SECRET: noted.get(_SECRET, secret)} if any(entry.has_hashes for entry in self._target.tables) else {}
+        newer = {**noted, TABLE_SETTINGS: entries} | hashed
+        if newer != noted and (entries or TABLE_SETTINGS in noted):
+            self._save(_TARGET, newer)
 
     def require_secret(self, secret: bytes) -> None:
         """See that masks are made with the same secret as before.
@@ -166,7 +172,7 @@ class TargetRegistry:
             LakeError: it is another one.
         """
         noted, own = self._load(_TARGET), fingerprint(secret)
-        if self._target.tables and noted.get(_SECRET, own) != own:
+        if any(entry.has_hashes for entry in self._target.tables) and noted.get(_SECRET, own) != own:
             raise LakeError(
                 "masks are made with another secret than before",
                 file=str(self._target.where),

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headwater.catalog.store.catalog_store import CatalogStore
@@ -43,7 +43,7 @@ from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
-from headwater.lakes.settings.table_settings import require_secret
+from headwater.lakes.settings.table_settings import TableSettings, require_secret
 from headwater.lakes.target_directory import Lake
 from headwater.lakes.target_registry import Adding
 from headwater.landing.added_tables import (
@@ -55,9 +55,10 @@ from headwater.landing.added_tables import (
     too_late,
 )
 from headwater.landing.existing_rows import ExistingRows
-from headwater.landing.landing_modes import Mode, mode_of
+from headwater.landing.landing_modes import MODES, Mode
 from headwater.landing.landing_pass import Handing, LandingPass, LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
+from headwater.landing.modes_by_table import mode_in
 from headwater.landing.paused_tables import (
     PAUSE,
     exclude,
@@ -184,10 +185,10 @@ class LandingRun:
     until: int | None = None
     has_warned: bool = False
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         """The mode: what is kept of the source."""
-        return mode_of(self.lake.target)
+        return mode_in(self.lake)
 
     def once(self, kept_state: KeptState | None) -> None:
         """Land up to the end of the WAL; where tables are added, their rows are loaded there first."""
@@ -524,7 +525,7 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
 
 
 def _warn_of_mirrors(target: LandingTarget) -> None:
-    if mode_of(target).mirrors:
+    if any(MODES[entry.mode or target.mode].mirrors for entry in (TableSettings(("*",)), *target.tables)):
         warn(
             "mirrors have only rows that came behind the backup: those that tables had before are missing",
             hint="land them, too (--snapshot initial), unless the tables were empty",

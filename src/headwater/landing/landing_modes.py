@@ -60,6 +60,10 @@ class Mode(ABC):
     name: str
     mirrors: bool
 
+    def of(self, schema: RelationSchema) -> Mode:  # noqa: ARG002
+        """Return the mode of one table; a target's tables may have several."""
+        return self
+
     @abstractmethod
     def tables(
         self, assembly: Assembly, window: CatalogWindow, wants: Callable[[RelationSchema], bool], since: int

@@ -38,7 +38,7 @@ def check_settings(lake: Lake, view: CatalogView, oids: Sequence[int], plugin: S
     for name, schema in tables.items():
         has_landed = lake.names.has_relation(schema.oid) and _has_landed(lake, schema)
         settings = bound_settings(schema, (), lake, has_landed=has_landed)
-        if mode.mirrors and settings is not None:
+        if settings is not None and mode.of(schema).mirrors:
             identity = identity_of((), schema)
             numbers = {column.name: column.number for column in schema.columns}
             require_rows_told(name, {column: numbers[column] for column in identity.columns}, settings.columns)
@@ -71,7 +71,7 @@ def _check_entry(lake: Lake, entry: TableSettings, tables: Mapping[str, Relation
     if entry.is_exact:
         for name, there in columns.items():
             require_named(entry, name, there)
-    lost = set((*entry.exclude_columns, *entry.mask)).difference(*columns.values())
+    lost = {*entry.exclude_columns, *entry.mask}.difference(*columns.values())
     if lost:
         raise LakeError(
             f'no table that matches {", ".join(entry.tables)} has a column "{min(lost)}", which the settings name',

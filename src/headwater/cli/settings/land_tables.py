@@ -5,6 +5,7 @@
     [[land.table]]
     tables = ["shop.customer", "shop.customer_*"]
     exclude-columns = ["ssn"]
+    mode = "history"
     mask = { email = "sha256", phone = "keep-last:4" }
 """
 
@@ -18,7 +19,8 @@ from headwater.lakes.settings.table_settings import TableSettings
 TABLES = "tables"
 _LISTS = (TABLES, "exclude-columns")
 _TABLES_OF_TEXT = ("mask",)
-KEYS = (*_LISTS, *_TABLES_OF_TEXT)
+_TEXTS = ("mode",)
+KEYS = (TABLES, *_TEXTS, *_LISTS[1:], *_TABLES_OF_TEXT)
 
 
 class Wrong(Protocol):
@@ -46,7 +48,9 @@ def _read(entry: dict[str, Any], number: int, wrong: Wrong) -> TableSettings:
     for key, value in entry.items():
         if key not in KEYS:
             raise wrong(f'unknown key "{key}", expected {", ".join(KEYS)}', number, key)
-        if key in _LISTS:
+        if key in _TEXTS:
+            _require_text(value, key, number, wrong)
+        elif key in _LISTS:
             _require_list(value, key, number, wrong)
         else:
             _require_texts(value, key, number, wrong)
@@ -57,6 +61,11 @@ def _read(entry: dict[str, Any], number: int, wrong: Wrong) -> TableSettings:
         return _made(entry)
     except UsageError as error:
         raise wrong(_words(error), number) from None
+
+
+def _require_text(value: object, key: str, number: int, wrong: Wrong) -> None:
+    if not isinstance(value, str):
+        raise wrong(f'"{key}" has a value of another kind, expected one text', number, key)
 
 
 def _require_list(value: object, key: str, number: int, wrong: Wrong) -> None:

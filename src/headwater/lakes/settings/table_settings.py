@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.errors import UsageError
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.columns.column_masks import HMAC, read_mask
+from headwater.rows.columns.column_masks import HMAC, SHA256, read_mask
 
 MODES = ("changelog", "current", "history")
 _FINGERPRINT_DIGITS = 16
@@ -29,6 +29,7 @@ class TableSettings:
     Attributes:
         tables: patterns of ``schema.table`` as ``--tables`` has them; of names that the tables have in the source when
             they land first.
+        mode: what is kept of them, one of :data:`headwater.landing.landing_modes.MODES`; None for the target's.
         exclude_columns: names of columns that do not land.
         mask: masks of columns, by their names, as ``headwater apply --mask`` writes them; such columns are text.
 
@@ -37,12 +38,15 @@ class TableSettings:
     """
 
     tables: tuple[str, ...]
+    mode: str | None = None
     exclude_columns: tuple[str, ...] = ()
     mask: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         patterns = TablePatterns.parse((self.tables,) if isinstance(self.tables, str) else self.tables).patterns
         object.__setattr__(self, "tables", patterns)
+        if self.mode not in (None, *MODES):
+            raise UsageError(f'there is no mode "{self.mode}"', hint=f"expected {', '.join(MODES)}")
         for text in self.mask.values():
             read_mask(text)
         both = [name for name in self.exclude_columns if name in self.mask]
@@ -60,6 +64,11 @@ class TableSettings:
     def is_exact(self) -> bool:
         """Whether all patterns are plain names."""
         return not any(set("*?") & set(pattern) for pattern in self.tables)
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether a mask depends on the secret."""
+        return any(mask in (SHA256, HMAC) for mask in self.mask.values())
 
     @property
     def as_object(self) -> dict[str, Any]:
@@ -92,14 +101,16 @@ def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
     Raises:
         UsageError: a column is excluded and masked.
     """
+    mode: str | None = None
     excluded: dict[str, None] = {}
     mask: dict[str, str] = {}
     for entry in entries:
         if entry.matches(name):
+            mode = entry.mode or mode
             excluded |= dict.fromkeys(entry.exclude_columns)
             mask |= entry.mask
     # Of a name with a comma there is no pattern.
-    return TableSettings((name.replace(",", "?"),), tuple(sorted(excluded)), dict(sorted(mask.items())))
+    return TableSettings((name.replace(",", "?"),), mode, tuple(sorted(excluded)), dict(sorted(mask.items())))
 
 
 def require_secret(entries: Iterable[TableSettings], secret: bytes) -> None:

@@ -385,9 +385,8 @@ def landed_columns(
     """
     target, types = lake.target, lake.target.types
     settings = column_settings(source.last, source.versions, lake, has_landed=table.landed.commit_lsn >= 0)
-    typed = TypedTable(
-        source.last, target.on_unrepresentable, types, without=settings.excluded, masks=settings.masks
-    )
+    typed = TypedTable(source.last, target.on_unrepresentable, types, without=settings.excluded, masks=settings.masks)
+    mode = lake.registry.mode_of(source.last.oid)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
     columns = _columns(typed, target)
     if before is not None and source.replaces is not None:
@@ -401,19 +400,19 @@ def landed_columns(
         f"table {name}",
         widens=types.widens,
         former=lake.names.former(name),
-        replaces_types=replaces_types(target),
+        replaces_types=replaces_types(target, mode),
     )
     _tell_renamed(before, schema, reserved, name)
     names = tuple(schema.holding(column).name for column in columns)
-    return LandedColumns(typed, before, schema, names, replaces_types(target), settings)
+    return LandedColumns(typed, before, schema, names, replaces_types(target, mode), settings)
 
 
-def replaces_types(target: LandingTarget) -> bool:
+def replaces_types(target: LandingTarget, mode: str) -> bool:
     """Tell whether a mirror's column gets another type in place: all of its files are rewritten for that, at once.
 
     In Parquet and Iceberg files keep what they have, and the table's column is widened, or another one begins.
     """
-    return (target.mode, target.format, target.catalog_impl) == ("current", "delta", PYTHON_IMPL)
+    return (mode, target.format, target.catalog_impl) == ("current", "delta", PYTHON_IMPL)
 
 
 def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequence[str], name: str) -> None:
