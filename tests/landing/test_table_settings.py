@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable
 
+from headwater.cli.commands import cli
 from headwater.errors import LakeError, UsageError
 from headwater.jobs.engine import Engine
+from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.settings.table_settings import TableSettings
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
@@ -151,7 +157,7 @@ def test_what_does_not_fit_is_refused_before_anything_lands(engine: Engine, sour
     mirrored.target = replace(here, tables=(replace(own, exclude_columns=("ssn",), mask={"id": "sha256"}),))
     mirrored.land(backup)
     rows = read_table(here.place / "public.refused", "parquet")
-    assert sorted(rows["id"].to_pylist()) == sorted(map(hashed, "125"))
+    assert sorted(map(str, rows["id"].to_pylist())) == sorted(map(hashed, "125"))
     assert pa.types.is_string(rows.schema.field("id").type)
     assert "landed with other settings: exclude-columns, mask" in refusal(here)
     assert "another secret" in refusal(replace(mirrored.target, tables=both[:1], mask_secret=b"salt"))
@@ -182,9 +188,83 @@ def test_tables_of_one_target_have_several_modes(engine: Engine, source: Source,
         assert mirrored.rows(name, held[name][0]) == held[name][1]
     tables = {name: read_table(mirrored.target.place / f"public.{name}", format) for name in names}
     kinds = tables[names[3]]["_change_type"].to_pylist()
-    assert sorted(kinds) == ["delete", "read", "read", "update_postimage"]
+    assert sorted(map(str, kinds)) == ["delete", "read", "read", "update_postimage"]
     assert {"_valid_from", "_valid_to"} <= set(tables[names[2]].column_names)
     assert not [name for name in names[:2] if any(column.startswith("_") for column in tables[name].column_names)]
     mirrored.target = replace(mirrored.target, tables=mirrored.target.tables[:2])
     with pytest.raises(LakeError, match="landed with other settings: mode"):
         mirrored.land(backup)
+
+
+PROPERTIES = {
+    "delta": {"delta.logRetentionDuration": "interval 60 days", "owner": "shop"},
+    "iceberg": {"write.parquet.compression-codec": "zstd", "owner": "shop"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write_mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("format", list(PROPERTIES))
+def test_properties_are_the_tables_own(
+    engine: Engine, source: Source, tmp_path: Path, format: str, write_mode: str
+) -> None:
+    """Given with the first commit or with one of later, they stay."""
+    name = f"with_{format}_{write_mode[:4]}"
+    backup, held = source.after(customers(name), work(name), [name])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    own = TableSettings(f"public.{name}", properties=PROPERTIES[format])
+    mirrored.target = LandingTarget(
+        tmp_path / "lake", format, mode="current", write_mode=write_mode, tables=(replace(own),)
+    )
+    mirrored.land(backup)
+    assert mirrored.rows(name, held[name][0]) == held[name][1]
+    assert PROPERTIES[format].items() <= properties_of(mirrored.target.place, name, format).items()
+    more = replace(own, properties={"owner": "other"})
+    with source.server.connect() as connection:
+        connection.execute(f"INSERT INTO {name} (id) VALUES (77)")
+        connection.execute(f"UPDATE {name} SET mail = 'x'")
+    source.server.stop()
+    source.server.start()
+    mirrored.target = replace(mirrored.target, tables=(own, more))
+    mirrored.land(backup)
+    expected = {**PROPERTIES[format], "owner": "other"}
+    assert expected.items() <= properties_of(mirrored.target.place, name, format).items()
+    mirrored.target = replace(mirrored.target, tables=(replace(own, properties={"headwater.source": "x"}),))
+    with pytest.raises(UsageError, match="would ask more of who writes the table"):
+        mirrored.land(backup)
+
+
+def properties_of(place: Path, name: str, format: str) -> dict[str, str]:
+    """Return the properties of a table."""
+    if format == "delta":
+        return dict(DeltaTable(str(place / f"public.{name}")).metadata().configuration)
+    with closing(own_catalog(place)) as catalog:
+        return dict(catalog.load_table(("public", name)).properties)
+
+
+@pytest.mark.slow
+def test_the_command_takes_them_from_the_file(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what lands again knows them, but for the secret, which is kept nowhere."""
+    backup, _ = source.after(customers("told"), work("told"), [])
+    (tmp_path / "pepper").write_bytes(SECRET + b"\n")
+    file = tmp_path / "headwater.toml"
+    file.write_text(
+        f'[land]\nmode = "current"\nmask-secret-file = "{tmp_path / "pepper"}"\n[[land.table]]\n'
+        'tables = "public.told"\nexclude-columns = ["ssn"]\nmask = { email = "hmac-sha256" }\n'
+    )
+    place = tmp_path / "lake"
+    words = ["--wal", str(source.server.wal_directory), "--catalog", str(backup)]
+    lands = ["land", "-q", *words, "--database", "postgres", "--to", str(place)]
+    run = partial(CliRunner().invoke, cli)
+    result = run([*lands, "--config", str(file)])
+    assert result.exit_code == 0, result.output
+    rows = read_table(place / "public.told", "parquet")
+    assert sorted(map(str, rows["email"].to_pylist())) == sorted(map(keyed, ("ann@a", "dan@d", "eve@e")))
+    again = run([*lands, "--mode", "current"])
+    assert (again.exit_code, "no settings are given: --config" in str(again.exception or again.output)) != (0, True)
+    monkeypatch.setenv("HEADWATER_MASK_SECRET", "pepper")
+    reloaded = run(["lake", "reload", "-q", str(place), "public.told", *words])
+    assert reloaded.exit_code == 0, reloaded.output
+    after = read_table(place / "public.told", "parquet")
+    assert sorted(map(str, after["email"].to_pylist())) == sorted(map(str, rows["email"].to_pylist()))
+    assert "ssn" not in after.column_names

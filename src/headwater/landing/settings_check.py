@@ -61,7 +61,7 @@ def _name(lake: Lake, schema: RelationSchema) -> str:
 
 
 def _check_entry(lake: Lake, entry: TableSettings, tables: Mapping[str, RelationSchema]) -> None:
-    for pattern in entry.tables:
+    for pattern in entry.patterns:
         if not any(TableSettings((pattern,)).matches(name) for name in tables):
             warn(f'no table that lands matches "{pattern}" of the settings of tables yet')
     matching = {name: schema for name, schema in tables.items() if entry.matches(name)}
@@ -74,7 +74,7 @@ def _check_entry(lake: Lake, entry: TableSettings, tables: Mapping[str, Relation
     lost = {*entry.exclude_columns, *entry.mask}.difference(*columns.values())
     if lost:
         raise LakeError(
-            f'no table that matches {", ".join(entry.tables)} has a column "{min(lost)}", which the settings name',
+            f'no table that matches {", ".join(entry.patterns)} has a column "{min(lost)}", which the settings name',
             hint="settings have names as the catalog has them; correct them, or leave the column out",
         )
 

@@ -7,6 +7,7 @@
     exclude-columns = ["ssn"]
     mode = "history"
     mask = { email = "sha256", phone = "keep-last:4" }
+    properties = { "write.target-file-size-bytes" = "134217728" }
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from headwater.lakes.settings.table_settings import TableSettings
 
 TABLES = "tables"
 _LISTS = (TABLES, "exclude-columns")
-_TABLES_OF_TEXT = ("mask",)
+_TABLES_OF_TEXT = ("mask", "properties")
 _TEXTS = ("mode",)
 KEYS = (TABLES, *_TEXTS, *_LISTS[1:], *_TABLES_OF_TEXT)
 

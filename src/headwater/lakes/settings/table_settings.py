@@ -20,6 +20,8 @@ from headwater.rows.columns.column_masks import HMAC, SHA256, read_mask
 
 MODES = ("changelog", "current", "history")
 _FINGERPRINT_DIGITS = 16
+_CHANGING = ("tables", "properties")
+"""Parts that are no matter of what has landed."""
 
 
 @dataclass(frozen=True)
@@ -32,38 +34,44 @@ class TableSettings:
         mode: what is kept of them, one of :data:`headwater.landing.landing_modes.MODES`; None for the target's.
         exclude_columns: names of columns that do not land.
         mask: masks of columns, by their names, as ``headwater apply --mask`` writes them; such columns are text.
+        properties: of the tables, in Delta's or Iceberg's own terms; they may change from run to run.
 
     Raises:
         UsageError: a value is malformed, or a column is excluded and masked.
     """
 
-    tables: tuple[str, ...]
+    tables: str | tuple[str, ...]
     mode: str | None = None
     exclude_columns: tuple[str, ...] = ()
     mask: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        patterns = TablePatterns.parse((self.tables,) if isinstance(self.tables, str) else self.tables).patterns
-        object.__setattr__(self, "tables", patterns)
+        object.__setattr__(self, "tables", self.patterns)
         if self.mode not in (None, *MODES):
             raise UsageError(f'there is no mode "{self.mode}"', hint=f"expected {', '.join(MODES)}")
         for text in self.mask.values():
             read_mask(text)
         both = [name for name in self.exclude_columns if name in self.mask]
         if both:
-            raise UsageError(f'column "{both[0]}" of {", ".join(self.tables)} is excluded and masked')
+            raise UsageError(f'column "{both[0]}" of {", ".join(self.patterns)} is excluded and masked')
 
     def __hash__(self) -> int:
         return hash((self.tables, self.exclude_columns))
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns, one by one."""
+        return TablePatterns.parse((self.tables,) if isinstance(self.tables, str) else self.tables).patterns
+
     def matches(self, name: str) -> bool:
         """Tell whether a table ``schema.table`` is meant."""
-        return TablePatterns(self.tables).matches(name)
+        return TablePatterns(self.patterns).matches(name)
 
     @property
     def is_exact(self) -> bool:
         """Whether all patterns are plain names."""
-        return not any(set("*?") & set(pattern) for pattern in self.tables)
+        return not any(set("*?") & set(pattern) for pattern in self.patterns)
 
     @property
     def has_hashes(self) -> bool:
@@ -74,22 +82,24 @@ class TableSettings:
     def as_object(self) -> dict[str, Any]:
         """What a note has of it: all but what is not set."""
         values = {own.name: getattr(self, own.name) for own in fields(self)}
-        return {
-            name.replace("_", "-"): list(value) if isinstance(value, tuple) else dict(value)
-            for name, value in values.items()
-            if value
-        }
+        return {name.replace("_", "-"): _plain(value) for name, value in values.items() if value}
 
     @property
     def fixed(self) -> dict[str, Any]:
         """What stays as it was when the table landed first."""
-        return {name: value for name, value in self.as_object.items() if name != "tables"}
+        return {name: value for name, value in self.as_object.items() if name not in _CHANGING}
 
     @classmethod
     def of_object(cls, value: Mapping[str, Any]) -> TableSettings:
         """Read what :attr:`as_object` has made."""
         known = {name.replace("-", "_"): own for name, own in value.items()}
-        return cls(**{name: tuple(own) if isinstance(own, list) else own for name, own in known.items()})
+        values: dict[str, Any] = {name: tuple(own) if isinstance(own, list) else own for name, own in known.items()}
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
 
 
 def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
@@ -104,13 +114,16 @@ def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
     mode: str | None = None
     excluded: dict[str, None] = {}
     mask: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for entry in entries:
         if entry.matches(name):
             mode = entry.mode or mode
             excluded |= dict.fromkeys(entry.exclude_columns)
             mask |= entry.mask
+            properties |= entry.properties
     # Of a name with a comma there is no pattern.
-    return TableSettings((name.replace(",", "?"),), mode, tuple(sorted(excluded)), dict(sorted(mask.items())))
+    own = (name.replace(",", "?"),)
+    return TableSettings(own, mode, tuple(sorted(excluded)), dict(sorted(mask.items())), properties)
 
 
 def require_secret(entries: Iterable[TableSettings], secret: bytes) -> None:

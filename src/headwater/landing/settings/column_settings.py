@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
+from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.settings.table_settings import TableSettings, settings_of
 from headwater.lakes.target_directory import Lake
 from headwater.lakes.target_registry import TableNote
@@ -91,6 +92,18 @@ def bound_settings(
     return BoundSettings(
         TableNote(name, settings.fixed, columns), _by_number(settings, columns, lake.target.mask_secret)
     )
+
+
+def set_properties(table: LakeTable, last: RelationSchema, lake: Lake) -> None:
+    """Let a table have the properties that settings give it, from its next commit on.
+
+    Args:
+        table: in the lake; last: of the source; lake: that it is in.
+    """
+    if lake.target.tables:
+        note = lake.registry.table_note(last.oid)
+        name = qualified_name(last) if note is None else note.table
+        table.properties = settings_of(lake.target.tables, name).properties
 
 
 def require_same_settings(lake: Lake) -> None:

@@ -65,22 +65,22 @@ class ColumnMask:
             UnicodeDecodeError: a value of which characters are kept is no text in UTF-8.
         """
         if self.kind == NULL:
-            return cast("pa.StringArray", pa.nulls(len(values), pa.string()))
+            return pa.nulls(len(values), pa.string())
         if self.kind == LITERAL:
             text = pa.scalar(self.argument, pa.string())
             return cast("pa.StringArray", pc.if_else(values.is_null(), pa.scalar(None, pa.string()), text))
         encoded = values.dictionary_encode()
-        different = encoded.dictionary.to_pylist()
+        different = cast("list[bytes]", encoded.dictionary.to_pylist())
         if type_oid == BPCHAR:
             different = [value.rstrip(b" ") for value in different]
-        return cast("pa.StringArray", self._texts(different).take(encoded.indices))
+        return self._texts(different).take(encoded.indices)
 
     def _texts(self, values: list[bytes]) -> pa.StringArray:
         if not self.tells_apart:
             return pa.array([_kept(self, value.decode()) for value in values], pa.string())
         digests = b"".join(map(self._digest(), values)).hex().encode()
         offsets = np.arange(len(values) + 1, dtype=np.int32) * (2 * _DIGEST_BYTES)
-        return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(digests))
+        return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets.tobytes()), pa.py_buffer(digests))
 
     def _digest(self) -> Callable[[bytes], bytes]:
         if self.kind == HMAC:
