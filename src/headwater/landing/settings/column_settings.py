@@ -8,6 +8,7 @@ Known gap: a column that is added under such a name and renamed within one windo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -85,13 +86,39 @@ def bound_settings(
     settings = settings_of(lake.target.tables, name)
     if note is None and not settings.fixed:
         return None
-    if note is None and has_landed:
+    if note is None and has_landed and not _is_of_another(lake, name, settings):
         raise changed(name, {}, settings.fixed)
     columns = _bound(settings, {} if note is None else note.columns, _own(last, versions))
     _require_columns(lake.target.tables, name, columns)
     return BoundSettings(
         TableNote(name, settings.fixed, columns), _by_number(settings, columns, lake.target.mask_secret)
     )
+
+
+def _is_of_another(lake: Lake, name: str, settings: TableSettings) -> bool:
+    """Tell whether what has landed under a name is of another table of the source, with the same settings."""
+    notes = lake.registry.table_notes.values()
+    return any(note.table == name and note.settings == settings.fixed for note in notes)
+
+
+def require_settings_of_name(last: RelationSchema, name: str, lake: Lake) -> None:
+    """See that a table has the settings of the name that it lands under.
+
+    Args:
+        last: the source's; name: in the lake; lake: that it is in.
+
+    Raises:
+        LakeError: it has landed under another name, with others.
+    """
+    note = lake.registry.table_note(last.oid)
+    if note is None or name == note.table or re.fullmatch(rf"{re.escape(note.table)}_\d+", name):
+        return
+    settings = settings_of(lake.target.tables, name)
+    if settings.fixed != note.settings:
+        raise LakeError(
+            f"table {name} is another table now, which has landed as {note.table} with other settings",
+            hint="give both names the same settings, or let the newer one land beside (--on-table-replaced new)",
+        )
 
 
 def set_properties(table: LakeTable, last: RelationSchema, lake: Lake) -> None:

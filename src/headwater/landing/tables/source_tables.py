@@ -29,7 +29,13 @@ from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, 
 from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.landing_target import PYTHON_IMPL, LandingTarget
 from headwater.lakes.target_directory import Lake
-from headwater.landing.settings.column_settings import NOTHING_SET, ColumnSettings, column_settings, set_properties
+from headwater.landing.settings.column_settings import (
+    NOTHING_SET,
+    ColumnSettings,
+    column_settings,
+    require_settings_of_name,
+    set_properties,
+)
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
@@ -385,6 +391,7 @@ def landed_columns(
     """
     target, types = lake.target, lake.target.types
     settings = column_settings(source.last, source.versions, lake, has_landed=table.landed.commit_lsn >= 0)
+    require_settings_of_name(source.last, name, lake)
     set_properties(table, source.last, lake)
     typed = TypedTable(source.last, target.on_unrepresentable, types, without=settings.excluded, masks=settings.masks)
     mode = lake.registry.mode_of(source.last.oid)

@@ -1,7 +1,7 @@
 """Masks of columns: what stands in the place of values, for a whole column at once.
 
-NULL stays NULL under each of them. What is masked is the text that the server prints, as the bytes that it is; of
-``char(n)`` without the blanks that fill it up. Hashes are hexadecimal digits in lower case. These are the masks of
+NULL stays NULL under each of them. What is masked is the text that the server prints, in UTF-8; of ``char(n)``
+without the blanks that fill it up. Hashes are hexadecimal digits in lower case. These are the masks of
 ``headwater apply``, and the same value with the same secret becomes the same text here and there.
 
 Each different value is hashed once a batch, about a million a second and core.
@@ -14,7 +14,7 @@ import hmac
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -55,21 +55,18 @@ class ColumnMask:
         """Whether values that differ stay different, so that rows can be found by it."""
         return self.kind in (SHA256, HMAC)
 
-    def masked(self, values: pa.Array[Any], type_oid: int) -> pa.StringArray:
+    def masked(self, values: pa.StringArray, type_oid: int) -> pa.StringArray:
         """Mask a column.
 
         Args:
-            values: BINARY[n] as the server prints them; type_oid: of the source's type.
-
-        Raises:
-            UnicodeDecodeError: a value of which characters are kept is no text in UTF-8.
+            values: STRING[n] as the server prints them; type_oid: of the source's type.
         """
         if self.kind == NULL:
             return pa.nulls(len(values), pa.string())
         if self.kind == LITERAL:
             text = pa.scalar(self.argument, pa.string())
             return cast("pa.StringArray", pc.if_else(values.is_null(), pa.scalar(None, pa.string()), text))
-        encoded = values.dictionary_encode()
+        encoded = values.cast(pa.binary()).dictionary_encode()
         different = cast("list[bytes]", encoded.dictionary.to_pylist())
         if type_oid == BPCHAR:
             different = [value.rstrip(b" ") for value in different]

@@ -118,13 +118,13 @@ class TypedTable:
         return next((mask for number, mask in self.masks if number == column.number), None)
 
     def type_in(self, column: Column, older: Column) -> ColumnType:
-        """Return the type that values of a column are read as: of one that is masked the bytes of their text.
+        """Return the type that values of a column are read as, which of one that is masked is text.
 
         Args:
             column: of the table; older: that holds its values in tuples of a version.
         """
         if self.mask_of(column) is not None:
-            return replace(text_type(older, self.target), arrow=pa.binary())
+            return text_type(older, self.target)
         return column_type(older, self.target, self.on_unrepresentable, self.money_decimals)
 
     def masked(self, column: Column, values: pa.Array[Any]) -> pa.Array[Any]:
