@@ -98,15 +98,17 @@ class ConfigFile:
     """A file as it was when it was read.
 
     Args:
-        path: of it; tables: names of commands that may have tables.
+        path: of it; tables: names of commands that may have tables; None for any.
 
     Raises:
         UsageError: the file cannot be read, is no TOML, or has other tables.
     """
 
-    def __init__(self, path: str, tables: Collection[str]) -> None:
+    def __init__(self, path: str, tables: Collection[str] | None) -> None:
         self.path, self._text = path, _read(path)
         self._document = _parsed(self._text, path)
+        if tables is None:
+            tables = list(self._document)
         known = [*tables, SUBSCRIPTIONS] if OF_SUBSCRIPTIONS in tables else tables
         for name, table in self._document.items():
             if name not in known:
@@ -239,13 +241,7 @@ def settings_in(path: str | None) -> tuple[TableSettings, ...]:
     Raises:
         UsageError: the file cannot be read, or an entry has what it does not take.
     """
-    from headwater.cli.commands import cli
-
-    if path is None:
-        return ()
-    commands = cli.commands.values()
-    tables = [str(command.name) for command in commands if any(flag.name == "config" for flag in command.params)]
-    return ConfigFile(path, tables).table_settings
+    return () if path is None else ConfigFile(path, None).table_settings
 
 
 def place_of(text: str, keys: tuple[str | int, ...]) -> tuple[int, int]:

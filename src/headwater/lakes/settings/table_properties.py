@@ -1,6 +1,7 @@
 """Properties of tables that settings may give: those of which nothing in a table's files depends.
 
-Others would ask who writes for something: another format, columns that are mapped, files of changes. They are refused.
+Others would ask who writes for something: another format, columns that are mapped, files of changes. They are refused;
+so are properties that are not Delta's own, which deltalake (1.6.6) does not take.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def require_properties(names: Iterable[str], format: str) -> None:
     for name in names:
         if format not in ("delta", "iceberg"):
             raise UsageError(f'tables of {format} have no properties, and "{name}" is set', hint="leave it out")
-        is_known = _may_delta_have(name) if format == "delta" else not name.startswith(_NOT_OF_ICEBERG)
+        is_known = name.startswith(_OF_DELTA) if format == "delta" else not name.startswith(_NOT_OF_ICEBERG)
         if not is_known:
             raise UsageError(
                 f'the property "{name}" would ask more of who writes the table than is done here',
@@ -42,9 +43,5 @@ def require_properties(names: Iterable[str], format: str) -> None:
             )
 
 
-def _may_delta_have(name: str) -> bool:
-    return not name.startswith(("delta.", "headwater.")) or name.startswith(_OF_DELTA)
-
-
 def _hint(format: str) -> str:
-    return f"of delta.* there are {', '.join(_OF_DELTA)}" if format == "delta" else "leave it out"
+    return f"of Delta's there are {', '.join(_OF_DELTA)}" if format == "delta" else "leave it out"
