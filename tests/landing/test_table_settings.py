@@ -271,3 +271,68 @@ def test_the_command_takes_them_from_the_file(source: Source, tmp_path: Path, mo
     # Rows that take the place of others land in columns by the names that these have by now.
     assert sorted(map(str, after["mail"].to_pylist())) == sorted(map(str, rows["email"].to_pylist()))
     assert not {"ssn", "social"} & set(after.column_names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["current", "changelog"])
+def test_columns_of_partitions_and_of_tables_that_take_over(
+    engine: Engine, source: Source, tmp_path: Path, mode: str
+) -> None:
+    """Columns of a partition have other numbers than those of its root; a table that is made again has all anew."""
+    name = f"parted_{mode}"
+    setup = [
+        f"CREATE TABLE {name} (id int, gone int, email text, n int, ssn text, PRIMARY KEY (id)) "
+        "PARTITION BY RANGE (id)",
+        f"ALTER TABLE {name} DROP gone",
+        f"CREATE TABLE {name}_1 (ssn text, n int, id int NOT NULL, email text)",
+        f"ALTER TABLE {name} ATTACH PARTITION {name}_1 FOR VALUES FROM (0) TO (100)",
+        f"INSERT INTO {name} VALUES (1, 'ann@a', 11, 'secret-1')",
+        f"CREATE TABLE again_{mode} (id int PRIMARY KEY, ssn text, email text)",
+        f"INSERT INTO again_{mode} VALUES (1, 'secret-1', 'ann@a')",
+    ]
+    work = [
+        f"INSERT INTO {name} VALUES (2, 'bob@b', 22, 'secret-2')",
+        f"UPDATE {name} SET email = 'cat@c' WHERE id = 1",
+        NEXT_WINDOW,
+        f"ALTER TABLE {name} ALTER n TYPE text",
+        f"INSERT INTO {name} VALUES (3, 'dan@d', '33', 'secret-3')",
+        NEXT_WINDOW,
+        f"DROP TABLE again_{mode}",
+        f"CREATE TABLE again_{mode} (email text, id int PRIMARY KEY, ssn text)",
+        f"INSERT INTO again_{mode} VALUES ('eve@e', 5, 'secret-5')",
+    ]
+    backup, _ = source.after(setup, work, [])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    own = TableSettings("public.parted_*,public.again_*", None, ("ssn",), {"email": "sha256", "n": "hmac-sha256"})
+    mirrored.target = LandingTarget(tmp_path / "lake", mode=mode, tables=(own,), mask_secret=SECRET)
+    mirrored.land(backup)
+    rows = read_table(mirrored.target.place / f"public.{name}", "parquet").to_pylist()
+    if mode == "current":
+        assert sorted((row["id"], row["email"], row["n"]) for row in rows) == [
+            (1, hashed("cat@c"), keyed("11")),
+            (2, hashed("bob@b"), keyed("22")),
+            (3, hashed("dan@d"), keyed("33")),
+        ]
+        again = read_table(mirrored.target.place / f"public.again_{mode}", "parquet").to_pylist()
+        assert [(row["id"], row["email"]) for row in again] == [(5, hashed("eve@e"))]
+    content = files_below(tmp_path / "lake")
+    assert not [secret for secret in (b"secret-", b"ann@a", b"eve@e", b"dan@d") if secret in content]
+
+
+@pytest.mark.slow
+def test_rows_that_would_come_from_a_table_with_settings_are_refused(
+    engine: Engine, source: Source, tmp_path: Path
+) -> None:
+    setup = [
+        "CREATE TABLE whole (id int PRIMARY KEY, email text) PARTITION BY RANGE (id)",
+        "CREATE TABLE apart (id int PRIMARY KEY, email text)",
+        "INSERT INTO apart VALUES (1, 'ann@a')",
+    ]
+    work = ["ALTER TABLE whole ATTACH PARTITION apart FOR VALUES FROM (0) TO (100)"]
+    backup, _ = source.after(setup, work, [])
+    for patterns in ("public.whole", "public.apart"):
+        mirrored = Mirrored(engine, source, tmp_path / patterns)
+        own = TableSettings(patterns, mask={"email": "sha256"})
+        mirrored.target = LandingTarget(tmp_path / patterns, mode="current", tables=(own,))
+        with pytest.raises(LakeError, match="has settings of its own for columns"):
+            mirrored.land(backup)

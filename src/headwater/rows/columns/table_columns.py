@@ -131,7 +131,7 @@ class TypedTable:
         """Return values of a column, which were read by :meth:`type_in`, as they are shown."""
         mask = self.mask_of(column)
         assert column.type is not None
-        return values if mask is None else mask.masked(values, base_type(column.type).oid)
+        return values if mask is None else mask.masked(cast("pa.StringArray", values), base_type(column.type).oid)
 
     def column_in(self, column: Column, version: RelationSchema) -> Column | None:
         """Find the column that holds a column's values in tuples of a version of the table, or of another relation."""
