@@ -1,4 +1,4 @@
-"""What the configuration file says beyond flags.
+"""The entries of the configuration file that no flag has.
 
 In: parsed TOML. Out: values of other rooms. Must not know: commands.
 """

@@ -1,6 +1,6 @@
 """Columns of a table that do not land, or are masked: which they are, by their numbers.
 
-Settings name columns. Which column of the source a name means is noted when the table lands first, by its number, so a
+Settings name columns. Which column of the source a name means is noted when the table lands first, by its number. So a
 column that is renamed stays excluded, or masked. A column that gets such a name later is bound, too.
 
 Known gap: a column that is added under such a name and renamed within one window, before any row has it.
