@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headwater.lakes.as_of_view import TableView, read_as_of
     from headwater.lakes.landing_target import LandingTarget
     from headwater.lakes.parquet_table import read_parquet_table
+    from headwater.lakes.settings.table_settings import TableSettings
     from headwater.lakes.stores.places import place_of
     from headwater.landing.landing import land
     from headwater.landing.landing_pass import LandingResult
@@ -53,6 +54,7 @@ _PLACES = {
     "headwater.lakes.as_of_view": ("TableView", "read_as_of"),
     "headwater.lakes.landing_target": ("LandingTarget",),
     "headwater.lakes.parquet_table": ("read_parquet_table",),
+    "headwater.lakes.settings.table_settings": ("TableSettings",),
     "headwater.lakes.stores.places": ("place_of",),
     "headwater.pipeline.windows.databases": ("DatabaseChoice",),
     "headwater.pipeline.decode": ("RunSettings", "decode", "decode_outputs"),
@@ -100,6 +102,7 @@ __all__ = [
     "RunSettings",
     "Slot",
     "StreamMetrics",
+    "TableSettings",
     "TableView",
     "Transaction",
     "Truncate",

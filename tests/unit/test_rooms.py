@@ -31,9 +31,10 @@ ROOMS += [
     "source",
     "lakes/stores",
     "lakes/deletes",
+    "lakes/settings",
     "lakes",
 ]
-ROOMS += ["landing/tables", "landing/key_index", "landing/mirrors", "landing"]
+ROOMS += ["landing/settings", "landing/tables", "landing/key_index", "landing/mirrors", "landing"]
 ROOMS += ["walsender/sql", "walsender/copying", "walsender/access"]
 ROOMS += ["walsender/folds", "walsender/operating", "walsender/queries", "walsender/functions", "walsender/sessions"]
 ROOMS += ["local_servers", "demo", "walsender/catalog_server", "walsender/backups"]
@@ -48,7 +49,7 @@ ROOMS += [
     "apply/batches",
 ]
 ROOMS += ["apply/streamed", "apply/parallel", "apply/mapped", "apply/table_sync", "apply", "apply/launcher"]
-ROOMS += ["cli/process", "cli/output", "cli"]
+ROOMS += ["cli/process", "cli/output", "cli/settings", "cli"]
 
 OF_SPARK = ("pyspark", "py4j", "pandas")
 WITHOUT_SPARK = [room for room in ROOMS[: ROOMS.index("pipeline")] if room != "spark"]

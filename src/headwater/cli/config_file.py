@@ -11,7 +11,7 @@ A flag or an environment variable goes before the file. The file is checked whol
 or key, and a value that the flag would not take, are errors with line and column.
 
 ``[subscriptions.NAME]`` has the flags of ``headwater apply`` for one of several subscriptions, ``[apply]`` what they
-have in common.
+have in common. ``[[land.table]]`` has settings of some of the tables that ``headwater land`` lands, which no flag has.
 
 TOML's parser keeps no places. A key's place is where the shortest beginning of the file that has the key goes beyond
 the longest one without it.
@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,8 +30,14 @@ from headwater.base.system_errors import errors_as
 from headwater.cli.flags import PATH, Flag, from_flag
 from headwater.errors import UsageError
 
+if TYPE_CHECKING:
+    from headwater.lakes.settings.table_settings import TableSettings
+
 SUBSCRIPTIONS, OF_SUBSCRIPTIONS = "subscriptions", "apply"
 """The tables of subscriptions, and the command whose flags they have."""
+
+LAND, TABLE = "land", "table"
+"""The command whose table has entries that no flag has, and their name."""
 
 FILE_IS_READ = object()
 """The ``obj`` of a context whose defaults have what the file says already."""
@@ -92,15 +98,17 @@ class ConfigFile:
     """A file as it was when it was read.
 
     Args:
-        path: of it; tables: names of commands that may have tables.
+        path: of it; tables: names of commands that may have tables; None for any.
 
     Raises:
         UsageError: the file cannot be read, is no TOML, or has other tables.
     """
 
-    def __init__(self, path: str, tables: Collection[str]) -> None:
+    def __init__(self, path: str, tables: Collection[str] | None) -> None:
         self.path, self._text = path, _read(path)
         self._document = _parsed(self._text, path)
+        if tables is None:
+            tables = list(self._document)
         known = [*tables, SUBSCRIPTIONS] if OF_SUBSCRIPTIONS in tables else tables
         for name, table in self._document.items():
             if name not in known:
@@ -130,6 +138,8 @@ class ConfigFile:
             content = content.get(name, {})
         values, flags = {}, _flags_of(command)
         for key, value in content.items():
+            if (*table, key) == (LAND, TABLE):
+                continue
             flag = None if key in without else flags.get(key)
             if flag is None:
                 place = (*table, key)
@@ -140,7 +150,21 @@ class ConfigFile:
             values[str(flag.name)] = _taken(flag, value)
         return values
 
-    def wrong(self, message: str, keys: tuple[str, ...]) -> UsageError:
+    @property
+    def table_settings(self) -> tuple[TableSettings, ...]:
+        """The settings of tables that ``headwater land`` lands.
+
+        Raises:
+            UsageError: an entry has what it does not take.
+        """
+        from headwater.cli.settings.land_tables import read_table_settings
+
+        def wrong(message: str, *keys: str | int) -> UsageError:
+            return self.wrong(message, (LAND, TABLE, *keys))
+
+        return read_table_settings(self._document.get(LAND, {}).get(TABLE, []), wrong)
+
+    def wrong(self, message: str, keys: tuple[str | int, ...]) -> UsageError:
         """Return the error that something is wrong at a key, or with a table."""
         line, column = place_of(self._text, keys)
         return UsageError(f"line {line}, column {column}: {message}", file=self.path)
@@ -211,11 +235,20 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def place_of(text: str, keys: tuple[str, ...]) -> tuple[int, int]:
+def settings_in(path: str | None) -> tuple[TableSettings, ...]:
+    """Read the settings of tables that a file has for ``headwater land``; none without a file.
+
+    Raises:
+        UsageError: the file cannot be read, or an entry has what it does not take.
+    """
+    return () if path is None else ConfigFile(path, None).table_settings
+
+
+def place_of(text: str, keys: tuple[str | int, ...]) -> tuple[int, int]:
     """Find the line and the column, from 1 on, of a key of a document.
 
     Args:
-        text: a document of TOML; keys: of its tables, and of the value.
+        text: a document of TOML; keys: of its tables, and of the value; of entries the number, from 0 on.
     """
     lines, behind = text.splitlines(keepends=True), 0
     for number in range(1, len(lines) + 1):
@@ -236,10 +269,13 @@ def _says_nothing(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith("#")
 
 
-def _has(document: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+def _has(document: Mapping[str, Any], keys: tuple[str | int, ...]) -> bool:
     value: Any = document
     for key in keys:
-        if not isinstance(value, dict) or key not in value:
+        if isinstance(key, int):
+            if not isinstance(value, list) or key >= len(value):
+                return False
+        elif not isinstance(value, dict) or key not in value:
             return False
         value = value[key]
     return True

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.config_file import config_flag
+from headwater.cli.config_file import config_flag, settings_in
 from headwater.cli.flags import TARGET, Age, command, from_choice, from_flag, from_flags
 from headwater.cli.process.setup import printing_aside
 from headwater.cli.shared_flags import (
     EngineFlags,
     SourceFlags,
     exclude_flag,
+    mask_secret,
     parsed_lsn,
+    secret_flag,
     session_settings,
     storage_pairs,
     tables_flag,
@@ -95,6 +97,7 @@ class RuleFlags:
     follow_oid: bool = from_flag(
         "--follow-oid", is_flag=True, help="Mirrors stay with a table that is renamed; else with the name."
     )
+    secret_file: str | None = secret_flag()
 
     def applied(self, target: LandingTarget) -> LandingTarget:
         """Return a target with these rules; jsonb is as it was."""
@@ -104,6 +107,7 @@ class RuleFlags:
             schema_evolution=self.schema_evolution,
             on_table_replaced=self.on_table_replaced,
             follows_oid=self.follow_oid,
+            mask_secret=mask_secret(self.secret_file),
         )
 
 
@@ -290,6 +294,7 @@ class LandFlags:
                 jsonb=self.rules.jsonb,
                 write_mode=self.write_mode,
                 rewrite_budget=self.rewrite_budget,
+                tables=settings_in(self.config),
             )
         )
 
@@ -470,7 +475,8 @@ def _check_catalog(flags: LandFlags) -> None:
 
     if flags.rules.jsonb == AS_VARIANT and (flags.catalog_impl != SPARK_IMPL or flags.mode != CHANGELOG):
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
-    if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG:
+    has_mirrors = any((entry.mode or flags.mode) != CHANGELOG for entry in settings_in(flags.config))
+    if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG and not has_mirrors:
         raise UsageError("--write-mode merge-on-read is of --mode current or history")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:

@@ -64,6 +64,13 @@ exclude_flag = partial(
     metavar="PATTERN[,PATTERN]",
     help="Not these tables, whatever else chooses them; with a partitioned table its partitions.",
 )
+secret_flag = partial(
+    from_flag,
+    "--mask-secret-file",
+    type=PATH,
+    metavar="FILE",
+    help="Salt of sha256, key of hmac-sha256; default: $HEADWATER_MASK_SECRET.",
+)
 window_flag = partial(
     from_flag, "--window-bytes", type=click.IntRange(1), default=1 << 30, show_default=True, metavar="BYTES"
 )
@@ -486,12 +493,7 @@ class MapFlags:
         metavar="COLUMN=ACTION",
         help="Mask values of a column: null, literal:TEXT, sha256, hmac-sha256, keep-first:N or keep-last:N.",
     )
-    secret_file: str | None = from_flag(
-        "--mask-secret-file",
-        type=PATH,
-        metavar="FILE",
-        help="Salt of sha256, key of hmac-sha256; default: $HEADWATER_MASK_SECRET.",
-    )
+    secret_file: str | None = secret_flag()
     conditions: Sequence[str] = from_flag(
         "--where",
         multiple=True,
@@ -528,19 +530,8 @@ class MapFlags:
             excluded=self.excluded,
             masks=self.masks,
             conditions=self.conditions,
-            secret=self._secret(),
+            secret=mask_secret(self.secret_file),
         )
-
-    def _secret(self) -> bytes:
-        if self.secret_file is None:
-            return os.environ.get("HEADWATER_MASK_SECRET", "").encode()
-        try:
-            secret = Path(self.secret_file).read_bytes().rstrip(b"\r\n")
-        except OSError as error:
-            raise UsageError(f"could not read the secret of masks: {error.strerror}", file=self.secret_file) from None
-        if not secret:
-            raise UsageError("the secret of masks is empty", file=self.secret_file)
-        return secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -584,3 +575,20 @@ class ConflictFlags:
         return ConflictRules.parse(
             self.conflicts, log=self.log_conflicts, two_phase=two_phase, keeps_deleted_seconds=seconds
         )
+
+
+def mask_secret(path: str | None) -> bytes:
+    """Return the secret of masks: of a file, or of the environment; empty for none.
+
+    Raises:
+        UsageError: the file cannot be read, or is empty.
+    """
+    if path is None:
+        return os.environ.get("HEADWATER_MASK_SECRET", "").encode()
+    try:
+        secret = Path(path).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise UsageError(f"could not read the secret of masks: {error.strerror}", file=path) from None
+    if not secret:
+        raise UsageError("the secret of masks is empty", file=path)
+    return secret

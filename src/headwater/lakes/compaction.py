@@ -62,12 +62,14 @@ def compact(place: Where, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Co
         LakeError: its tables are no change tables; or cannot be read or written.
     """
     target = LandingTarget.at(place)
-    if target.mode != "changelog":
+    if "changelog" not in target.modes:
         raise LakeError(f"tables of mode {target.mode} are not compacted: landing keeps their files", file=str(place))
     compacted: dict[str, Compacted] = {}
     with Lake(target) as lake:
         lake.require_files()
         for name, table in lake.tables.landed():
+            if lake.registry.mode_of(lake.names.holder(name)) != "changelog":
+                continue
             for removed in compacting(table, target_file_bytes):
                 compacted[name] = compacted.get(name, Compacted(name, 0, 0)).more(removed)
         lake.progress.note_versions()

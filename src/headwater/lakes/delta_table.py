@@ -253,7 +253,7 @@ class DeltaLakeTable(LakeTable):
             yield protocol.action
         metadata = None if table is None else table.metadata()
         configuration = {} if metadata is None else dict(metadata.configuration)
-        configuration |= {PROPERTY: "true"} if self._deletes_beside else {}
+        configuration |= dict(self.properties) | ({PROPERTY: "true"} if self._deletes_beside else {})
         if table is not None and metadata is not None:
             is_same = wanted.to_json() == table.schema().to_json() and configuration == metadata.configuration
             if is_same:
@@ -295,6 +295,7 @@ class DeltaLakeTable(LakeTable):
             "error",
             [],
             name=self._name,
+            configuration=dict(self.properties) or None,
             commit_properties=properties,
             storage_options=_options(self.place),
         )
@@ -313,6 +314,9 @@ class DeltaLakeTable(LakeTable):
         """Make a commit: of columns and all rows at once where no file stays, else of columns first."""
         self._require_unchanged(table)
         self._require_files(table, removed)
+        if self.properties.items() - table.metadata().configuration.items():
+            table.alter.set_table_properties(dict(self.properties), raise_if_not_exists=False)
+            table.update_incremental()
         actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
         if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table, self.place)):
             # Delta itself removes all files of before, and has the columns that it is given.

@@ -323,6 +323,7 @@ class IcebergLakeTable(LakeTable):
             fields = transaction.table_metadata.schema()
             transaction.set_properties(
                 {
+                    **self.properties,
                     SOURCE: landed.source,
                     COMMIT_LSN: str(Lsn(landed.commit_lsn)),
                     COLUMNS: marks_text(landed.schema, fields),

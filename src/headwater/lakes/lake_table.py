@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
@@ -201,7 +201,13 @@ class Sought:
 
 
 class LakeTable(ABC):
-    """A table that is open to be written; use it as a context manager, or call :meth:`close`."""
+    """A table that is open to be written; use it as a context manager, or call :meth:`close`.
+
+    Attributes:
+        properties: that the next commit gives the table, where its format has such; those that it has else stay.
+    """
+
+    properties: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def close(self) -> None:

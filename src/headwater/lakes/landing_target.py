@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
-from headwater.errors import LakeError
+from headwater.errors import LakeError, UsageError
 from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
+from headwater.lakes.settings.table_properties import require_properties
+from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores.places import StorePath, Where, read_file, require_local
 from headwater.rows.columns.column_types import (
     AS_STRING,
@@ -48,6 +50,9 @@ WRITE_MODES = (COPY_ON_WRITE, MERGE_ON_READ)
 
 REWRITE_BUDGET = 64 << 20
 
+TABLE_SETTINGS = "table-settings"
+"""What a target has of the settings of its tables, in its note."""
+
 ITS_OWN = "its own"
 """What a directory says of a catalog, or a namespace, that was not named."""
 
@@ -73,6 +78,8 @@ class LandingTarget:
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
+        tables: settings of some tables; the same at each run, but for what may change.
+        mask_secret: that masks of these are made with; empty for none. It is kept nowhere.
     """
 
     where: Where
@@ -89,6 +96,8 @@ class LandingTarget:
     follows_oid: bool = False
     write_mode: str = COPY_ON_WRITE
     rewrite_budget: int = REWRITE_BUDGET
+    tables: tuple[TableSettings, ...] = ()
+    mask_secret: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", self.where.absolute())
@@ -101,6 +110,11 @@ class LandingTarget:
             LakeError: it is in a store.
         """
         return require_local(self.where, "this", "land to a directory (--to DIR)")
+
+    @property
+    def modes(self) -> set[str]:
+        """The modes that tables may have."""
+        return {self.mode, *(entry.mode for entry in self.tables if entry.mode is not None)}
 
     @property
     def types(self) -> Target:
@@ -120,6 +134,7 @@ class LandingTarget:
                 hint="--catalog-impl spark --mode changelog, or leave out --jsonb",
             )
         self._require_write_mode()
+        self._require_settings()
         return (_spark if self.catalog_impl == SPARK_IMPL else _OPENERS[self.format])(self)
 
     def _require_write_mode(self) -> None:
@@ -130,11 +145,24 @@ class LandingTarget:
         """
         if self.write_mode != MERGE_ON_READ:
             return
-        if self.catalog_impl != PYTHON_IMPL or self.mode == "changelog":
+        if self.catalog_impl != PYTHON_IMPL or self.modes == {"changelog"}:
             raise LakeError(
                 "rows are deleted beside files in mirrors that are written without a JVM, and in no other tables",
                 hint="--write-mode merge-on-read is of --mode current or history; leave it out",
             )
+
+    def _require_settings(self) -> None:
+        """See that tables can have settings of their own, if they have.
+
+        Raises:
+            UsageError: they cannot.
+        """
+        if self.tables and self.catalog_impl != PYTHON_IMPL:
+            raise UsageError("settings of tables are of those that are written without a JVM, not of Spark's writers")
+        if self.tables and self.schema_evolution == SPLIT:
+            raise UsageError("settings of tables do not go with --schema-evolution split")
+        for entry in self.tables:
+            require_properties(entry.properties, self.format)
 
     @classmethod
     def at(cls, place: Where) -> LandingTarget:
@@ -157,6 +185,7 @@ class LandingTarget:
             snapshot=str(known.get("snapshot", NEVER)),
             catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
             jsonb=str(known.get("jsonb", AS_STRING)),
+            tables=tuple(map(TableSettings.of_object, known.get(TABLE_SETTINGS, ()))),
         )
 
 

@@ -2,27 +2,38 @@
 
 ::
 
-    target.json     what the tables are made of, of which source they are, and which of its tables land
-    detached.json   OIDs of partitions that took rows with them
+    target.json         what the tables are made of, of which source they are, and which of its tables land
+    detached.json       OIDs of partitions that took rows with them
+    table_settings.json by OIDs, settings of tables that have some, and which columns they are of
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import LakeError
 from headwater.lakes.bound_names import save_object
 from headwater.lakes.lake_table import errors_at
-from headwater.lakes.landing_target import ITS_OWN, NEVER, PYTHON_IMPL, LandingTarget, load_object, own_directory
+from headwater.lakes.landing_target import (
+    ITS_OWN,
+    NEVER,
+    PYTHON_IMPL,
+    TABLE_SETTINGS,
+    LandingTarget,
+    load_object,
+    own_directory,
+)
+from headwater.lakes.settings.table_settings import fingerprint
 from headwater.lakes.stores.places import StorePath
 from headwater.pg.lsn import Lsn
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.columns.column_types import AS_STRING
 
-_TARGET, _DETACHED = "target.json", "detached.json"
+_TARGET, _DETACHED, _SETTINGS = "target.json", "detached.json", "table_settings.json"
 _SOURCE, _TABLES, _ADDING = "source", "tables", "adding"
+_SECRET = "mask-secret"
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,21 @@ class Adding:
     lsn: int
 
 
+@dataclass(frozen=True)
+class TableNote:
+    """The settings of a table that lands.
+
+    Attributes:
+        table: its name in the source when it landed first, by which its settings are found.
+        settings: those that stay (:attr:`~headwater.lakes.settings.table_settings.TableSettings.fixed`).
+        columns: numbers of columns, by the names that settings have for them.
+    """
+
+    table: str
+    settings: Mapping[str, Any]
+    columns: Mapping[str, tuple[int, ...]]
+
+
 class TargetRegistry:
     """The notes of a target. Each method raises LakeError where a note cannot be read or written.
 
@@ -49,6 +75,7 @@ class TargetRegistry:
         self._target = target
         self._own = own_directory(target.where)
         self._known: dict[str, dict[str, Any]] = {}
+        self._tables: dict[int, TableNote] | None = None
 
     def require_settings(self) -> None:
         """See that the tables are made as the target wants them, or note how they are made.
@@ -100,6 +127,57 @@ class TargetRegistry:
     def note_adding(self, adding: Adding) -> None:
         """Note that other tables are about to be added: until they are there, nothing else lands."""
         self._note_choice({_ADDING: {"tables": adding.tables.as_text, "lsn": str(Lsn(adding.lsn))}})
+
+    @property
+    def table_notes(self) -> Mapping[int, TableNote]:
+        """The settings that tables have landed with, by OIDs."""
+        if self._tables is None:
+            noted = self._load(_SETTINGS)
+            self._tables = {int(oid): _table_note(note) for oid, note in noted.items()}
+        return self._tables
+
+    def table_note(self, oid: int) -> TableNote | None:
+        """Return the settings that a table has landed with; None for none."""
+        return self.table_notes.get(oid)
+
+    def mode_of(self, oid: int | None) -> str:
+        """Return what is kept of a table that has landed."""
+        note = None if oid is None else self.table_note(oid)
+        return str((note.settings if note is not None else {}).get("mode", self._target.mode))
+
+    def note_table(self, oid: int, note: TableNote) -> None:
+        """Note with which settings a table lands."""
+        if self.table_notes.get(oid) != note:
+            self._tables = {**self.table_notes, oid: note}
+            self._save(_SETTINGS, {str(oid): _note_object(note) for oid, note in self._tables.items()})
+
+    def forget_table(self, oid: int) -> None:
+        """Forget the settings of a table of which nothing has landed."""
+        self._tables = {known: note for known, note in self.table_notes.items() if known != oid}
+        self._save(_SETTINGS, {str(known): _note_object(note) for known, note in self._tables.items()})
+
+    def note_entries(self) -> None:
+        """Note the settings that the target is given, for who lands there without them; of the secret only which."""
+        entries = [entry.as_object for entry in self._target.tables]
+        noted, secret = self._load(_TARGET), fingerprint(self._target.mask_secret)
+        hashed = {_SECRET: noted.get(_SECRET, secret)} if any(entry.has_hashes for entry in self._target.tables) else {}
+        newer = {**noted, TABLE_SETTINGS: entries} | hashed
+        if newer != noted and (entries or TABLE_SETTINGS in noted):
+            self._save(_TARGET, newer)
+
+    def require_secret(self, secret: bytes) -> None:
+        """See that masks are made with the same secret as before.
+
+        Raises:
+            LakeError: it is another one.
+        """
+        noted, own = self._load(_TARGET), fingerprint(secret)
+        if any(entry.has_hashes for entry in self._target.tables) and noted.get(_SECRET, own) != own:
+            raise LakeError(
+                "masks are made with another secret than before",
+                file=str(self._target.where),
+                hint="give the same --mask-secret-file or HEADWATER_MASK_SECRET, or land to another place",
+            )
 
     def note_detached(self, oids: Iterable[int]) -> None:
         """Note partitions of mirrored tables that have taken rows with them."""
@@ -153,3 +231,13 @@ class TargetRegistry:
             save_object(self._own / name, value)
         if isinstance(self._own, StorePath):
             self._known[name] = dict(value)
+
+
+def _table_note(note: Mapping[str, Any]) -> TableNote:
+    columns = {str(name): tuple(map(int, numbers)) for name, numbers in note["columns"].items()}
+    return TableNote(str(note["table"]), note["settings"], columns)
+
+
+def _note_object(note: TableNote) -> dict[str, Any]:
+    columns = {name: list(numbers) for name, numbers in note.columns.items()}
+    return {"table": note.table, "settings": dict(note.settings), "columns": columns}

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headwater.catalog.store.catalog_store import CatalogStore
@@ -43,6 +43,7 @@ from headwater.jobs.local_engine import LocalExchange
 from headwater.jobs.outcome import Progress
 from headwater.lakes.lake_schema import FAIL
 from headwater.lakes.landing_target import NEVER, LandingTarget
+from headwater.lakes.settings.table_settings import TableSettings, require_secret
 from headwater.lakes.target_directory import Lake
 from headwater.lakes.target_registry import Adding
 from headwater.landing.added_tables import (
@@ -54,9 +55,10 @@ from headwater.landing.added_tables import (
     too_late,
 )
 from headwater.landing.existing_rows import ExistingRows
-from headwater.landing.landing_modes import Mode, mode_of
+from headwater.landing.landing_modes import MODES, Mode
 from headwater.landing.landing_pass import Handing, LandingPass, LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
+from headwater.landing.modes_by_table import mode_in
 from headwater.landing.paused_tables import (
     PAUSE,
     exclude,
@@ -67,6 +69,8 @@ from headwater.landing.paused_tables import (
     waiting,
 )
 from headwater.landing.replaced_tables import take_back
+from headwater.landing.settings.column_settings import require_same_settings
+from headwater.landing.settings_check import check_settings
 from headwater.landing.slot_progress import require_no_slot
 from headwater.landing.tables.window_cuts import CrowdedWindowError
 from headwater.landing.upkeep import Upkeep, UpkeepOptions
@@ -121,7 +125,9 @@ def land(
     """
     pauses = on_table_error == PAUSE if on_table_error is not None else following is not None
     require_no_slot(target)
+    require_secret(target.tables, target.mask_secret)
     with Lake(target) as lake:
+        require_same_settings(lake)
         kept_state = lake.progress.kept_state()
         if kept_state is not None:
             check_database(kept_state.state, request, str(target.where))
@@ -179,10 +185,10 @@ class LandingRun:
     until: int | None = None
     has_warned: bool = False
 
-    @property
+    @cached_property
     def mode(self) -> Mode:
         """The mode: what is kept of the source."""
-        return mode_of(self.lake.target)
+        return mode_in(self.lake)
 
     def once(self, kept_state: KeptState | None) -> None:
         """Land up to the end of the WAL; where tables are added, their rows are loaded there first."""
@@ -337,7 +343,15 @@ class LandingRun:
             opened = replace(opened, request=replace(opened.request, end=end))
         wants_existing = _wants_existing(opened, self.lake.target)
         with self.passing(opened, wants_existing, is_followed=following is not None) as landing_pass:
+            self._check_settings(opened)
             yield landing_pass
+
+    def _check_settings(self, opened: OpenRequest) -> None:
+        """See, once a run, that settings fit the tables that there are where it begins."""
+        if self.result.resolved_lsn is None and self.only is None:
+            view = opened.store.view(start_of(opened))
+            check_settings(self.lake, view, view.tables(), opened.plugin, self.mode)
+            self.lake.registry.note_entries()
 
     @contextmanager
     def passing(self, opened: OpenRequest, wants_existing: bool, *, is_followed: bool) -> Iterator[LandingPass]:
@@ -511,7 +525,7 @@ def _wants_existing(opened: OpenRequest, target: LandingTarget) -> bool:
 
 
 def _warn_of_mirrors(target: LandingTarget) -> None:
-    if mode_of(target).mirrors:
+    if any(MODES[entry.mode or target.mode].mirrors for entry in (TableSettings(("*",)), *target.tables)):
         warn(
             "mirrors have only rows that came behind the backup: those that tables had before are missing",
             hint="land them, too (--snapshot initial), unless the tables were empty",

@@ -21,10 +21,12 @@ from headwater.errors import LakeError, UsageError
 from headwater.lakes.lake_schema import SPLIT, Shape
 from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.paused import RELOADED_OR_CHANGES
 from headwater.lakes.target_directory import Lake
 from headwater.landing.mirrors.landed_files import Landing, Merging, Settled, Written
 from headwater.landing.mirrors.mirror_form import MirrorForm, own_fields
 from headwater.landing.mirrors.mirror_merges import settled_mirrors
+from headwater.landing.settings.column_settings import require_rows_told
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import STAGED_FIELDS, StagedChanges
 from headwater.landing.tables.partition_rows import left_with_rows
@@ -41,6 +43,7 @@ from headwater.landing.tables.stored_types import Retyped, Rewritten
 from headwater.landing.tables.table_events import Identity, TableStory, identity_of
 from headwater.pipeline.slices.decode_job import SliceDecoder
 from headwater.pipeline.windows.assemble import Assembly
+from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.columns.typed_missing_values import missing_value
 
 CHANGELOG, CURRENT, HISTORY = "changelog", "current", "history"
@@ -56,6 +59,10 @@ class Mode(ABC):
 
     name: str
     mirrors: bool
+
+    def of(self, schema: RelationSchema) -> Mode:  # noqa: ARG002
+        """Return the mode of one table; a target's tables may have several."""
+        return self
 
     @abstractmethod
     def tables(
@@ -209,6 +216,7 @@ class Mirror(Mode):
         lake.registry.note_detached(source.story.detached)
         own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
         columns = landed_columns(source, table, name, lake, [field.name for field in own])
+        _require_settings(source, columns, lake)
         fills = _fills(columns, source.story, decoder)
         changes = StagedChanges(
             table=columns.typed,
@@ -325,6 +333,26 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
             hint="end the window before that (--end), and go on from there",
         )
     return tuple(names[numbers[name]] for name in identity.columns)
+
+
+def _require_settings(source: SourceTable, columns: LandedColumns, lake: Lake) -> None:
+    """See that a mirror's rows can be found, and come from no mirror whose columns are kept otherwise.
+
+    Raises:
+        LakeError: it is not so.
+    """
+    assert source.story is not None
+    numbers = {column.name: column.number for column in source.last.columns}
+    key = {name: numbers[name] for name in source.story.identity.columns if name in numbers}
+    require_rows_told(qualified_name(source.last), key, columns.settings)
+    for arrival in source.story.coming:
+        if columns.settings or lake.registry.table_note(arrival.giver) is not None:
+            raise LakeError(
+                f"rows come to table {qualified_name(source.last)} with a partition from another table, and one of "
+                "both has settings of its own for columns",
+                lsn=arrival.lsn,
+                hint=RELOADED_OR_CHANGES,
+            )
 
 
 def _fills(columns: LandedColumns, story: TableStory, decoder: SliceDecoder) -> dict[int, pa.Array[Any]]:

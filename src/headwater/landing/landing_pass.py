@@ -30,6 +30,7 @@ from headwater.landing.landing_tasks import files_by_table, run_merge, write_cha
 from headwater.landing.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.landing.mirrors.merge_task import Merged
+from headwater.landing.modes_by_table import ModesByTable
 from headwater.landing.replaced_tables import (
     Arrival,
     Bringing,
@@ -37,6 +38,7 @@ from headwater.landing.replaced_tables import (
     Replacing,
     replace_marker,
     replacing_at,
+    require_names,
     warn_of_names_without_table,
 )
 from headwater.landing.tables.attached_rows import Departure
@@ -330,8 +332,9 @@ class LandingPass:
             self.load(part.existing, self.waiting(part.existing))
         replacing = self._replacing(part, lo, behind)
         renamed = part.renamed if replacing is None else replacing.not_chosen_again(part.renamed)
-        require_whole(renamed, self.lake, is_mirror=self.mode.mirrors)
-        require_wal(part.without_wal, is_mirror=self.mode.mirrors)
+        for change in renamed:
+            require_whole([change], self.lake, is_mirror=self.mode.of(change.root).mirrors)
+        self._require_wal(part.without_wal)
         self._require_columns(part.columns)
         tables = part.tables if replacing is None else replacing.sources(part.tables)
         concerned = [table for table in tables if self.mode.concerns(table, self.lake)]
@@ -359,6 +362,10 @@ class LandingPass:
             bringing=bringing,
         )
 
+    def _require_wal(self, relations: Iterable[WithoutWal]) -> None:
+        for lost in relations:
+            require_wal([lost], is_mirror=self.mode.of(lost.root or lost.relation).mirrors)
+
     def _replacing(self, part: Part, lo: int, behind: BackgroundStep) -> Replacing | None:
         """Return the new names that a window begins with, once a run would begin after the one before it."""
         if not part.names:
@@ -371,6 +378,8 @@ class LandingPass:
 
         living = part.living | {version.oid for table in part.tables for version in table.versions}
         naming = Naming(self.lake, self.mode.mirrors, living, self._left_out)
+        if isinstance(self.mode, ModesByTable):
+            require_names(naming, part.names)
         return replacing_at(naming, part.names, lo, scope_of(self.opened), ready)
 
     def _brought(self, arrival: Arrival, landing: Landing) -> list[DataFile]:
@@ -527,14 +536,14 @@ class LandingPass:
         Raises:
             HeadwaterError: they cannot be read or written; tables that were committed have theirs.
         """
-        require_wal([lost for table in waiting for lost in table.without_wal], is_mirror=self.mode.mirrors)
+        self._require_wal(lost for table in waiting for lost in table.without_wal)
         sources = [self._existing(table.source, rows.lsn, replaces) for table in waiting]
         landings = [self._landing(number, source) for number, source in enumerate(sources)]
         loads = [TableLoad(table, landing.changes) for table, landing in zip(waiting, landings, strict=True)]
 
         def loaded(number: int, files: list[DataFile]) -> Settled:
             landing = landings[number]
-            has_marker = landing.source.replaces is not None and not self.mode.mirrors
+            has_marker = landing.source.replaces is not None and landing.mirror is None
             marker = [replace_marker(landing).file] if has_marker else []
             return self.mode.loaded(landing, [*marker, *files], rows.lsn, self._merging)
 

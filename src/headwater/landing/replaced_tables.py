@@ -400,6 +400,22 @@ def replacing_at(
     return begun
 
 
+def require_names(naming: Naming, changes: Sequence[NameChange]) -> None:
+    """See that no table lands under another name, where tables are kept in several modes.
+
+    Raises:
+        LakeError: one does.
+    """
+    for arrival in naming.arrivals(changes):
+        raise LakeError(
+            f'table "{arrival.change.name}" is another table from there on, or has got that name, and tables are kept '
+            "in several modes here",
+            lsn=arrival.change.lsn,
+            hint="let mirrors stay with tables that are renamed (--follow-oid), or land tables of each mode to a place "
+            "of their own",
+        )
+
+
 def warn_of_names_without_table(changes: Sequence[NameChange], lake: Lake, *, is_mirror: bool) -> None:
     """Warn of tables that have landed, and whose names mean no table any more by the window's end.
 

@@ -29,6 +29,7 @@ from headwater.jobs.engine import Engine
 from headwater.jobs.outcome import Progress
 from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget
 from headwater.lakes.paused import PausedTable
+from headwater.lakes.settings.table_settings import require_secret
 from headwater.lakes.target_directory import Lake
 from headwater.landing.added_tables import catalog_of_backup, is_adding
 from headwater.landing.existing_rows import ExistingRows, existing_rows
@@ -37,6 +38,7 @@ from headwater.landing.landing_modes import HISTORY
 from headwater.landing.landing_pass import LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.landing.paused_tables import named
+from headwater.landing.settings.column_settings import require_same_settings
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.open_request import OpenRequest
@@ -141,7 +143,9 @@ def reload(
 @contextmanager
 def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
     """Hold a target; gives the state where it stands, and which tables land there, too."""
+    require_secret(target.tables, target.mask_secret)
     with Lake(target) as lake:
+        require_same_settings(lake)
         kept_state = lake.progress.kept_state()
         if kept_state is None or not kept_state.state.control.builder.is_consistent:
             raise LakeError(

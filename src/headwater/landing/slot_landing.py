@@ -122,6 +122,11 @@ def _check(target: LandingTarget) -> None:
         raise UsageError("a slot has no rows from before it was made", hint="land its changes only (--snapshot never)")
     if target.schema_evolution == SPLIT:
         raise UsageError("--schema-evolution split is of tables that land from WAL")
+    if target.tables:
+        raise UsageError(
+            "settings of tables are of those that land from WAL: a slot does not tell of columns that are renamed",
+            hint="land from WAL (headwater receive brings it), or let a publication leave columns out",
+        )
 
 
 @dataclass

@@ -78,8 +78,9 @@ class Upkeep:
         return has_piece
 
     def _round(self) -> Iterator[None]:
-        if self._lake.target.mode == CHANGELOG:
-            for name, table in list(self._lake.tables.landed()):
+        registry, names = self._lake.registry, self._lake.names
+        for name, table in list(self._lake.tables.landed()):
+            if registry.mode_of(names.holder(name)) == CHANGELOG:
                 for removed in compacting(table, TARGET_FILE_BYTES, is_even=True):
                     self._lake.progress.note_versions()
                     self._watch.compacted(name, removed)

@@ -29,6 +29,13 @@ from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, 
 from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.landing_target import PYTHON_IMPL, LandingTarget
 from headwater.lakes.target_directory import Lake
+from headwater.landing.settings.column_settings import (
+    NOTHING_SET,
+    ColumnSettings,
+    column_settings,
+    require_settings_of_name,
+    set_properties,
+)
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.catalog_changes import CatalogWindow
 from headwater.landing.tables.change_rows import CHANGE_FIELDS, RESERVED, Apart, ChangeTable
@@ -343,6 +350,7 @@ class LandedColumns:
         lake: those in it from then on.
         names: in the lake, of the source's columns in their order.
         are_replaced: columns get other types in place (:func:`replaces_types`).
+        settings: of the source's columns.
     """
 
     typed: TypedTable
@@ -350,6 +358,7 @@ class LandedColumns:
     lake: LakeSchema
     names: tuple[str, ...]
     are_replaced: bool
+    settings: ColumnSettings = NOTHING_SET
 
 
 def shape_of(schema: RelationSchema, target: LandingTarget) -> Shape:
@@ -381,7 +390,11 @@ def landed_columns(
         LakeError: its columns are others, and that is not wanted.
     """
     target, types = lake.target, lake.target.types
-    typed = TypedTable(source.last, target.on_unrepresentable, types)
+    settings = column_settings(source.last, source.versions, lake, has_landed=table.landed.commit_lsn >= 0)
+    require_settings_of_name(source.last, name, lake)
+    set_properties(table, source.last, lake)
+    typed = TypedTable(source.last, target.on_unrepresentable, types, without=settings.excluded, masks=settings.masks)
+    mode = lake.registry.mode_of(source.last.oid)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
     columns = _columns(typed, target)
     if before is not None and source.replaces is not None:
@@ -395,19 +408,19 @@ def landed_columns(
         f"table {name}",
         widens=types.widens,
         former=lake.names.former(name),
-        replaces_types=replaces_types(target),
+        replaces_types=replaces_types(target, mode),
     )
     _tell_renamed(before, schema, reserved, name)
     names = tuple(schema.holding(column).name for column in columns)
-    return LandedColumns(typed, before, schema, names, replaces_types(target))
+    return LandedColumns(typed, before, schema, names, replaces_types(target, mode), settings)
 
 
-def replaces_types(target: LandingTarget) -> bool:
+def replaces_types(target: LandingTarget, mode: str) -> bool:
     """Tell whether a mirror's column gets another type in place: all of its files are rewritten for that, at once.
 
     In Parquet and Iceberg files keep what they have, and the table's column is widened, or another one begins.
     """
-    return (target.mode, target.format, target.catalog_impl) == ("current", "delta", PYTHON_IMPL)
+    return (mode, target.format, target.catalog_impl) == ("current", "delta", PYTHON_IMPL)
 
 
 def _tell_renamed(before: LakeSchema | None, lake: LakeSchema, reserved: Sequence[str], name: str) -> None:

@@ -225,6 +225,14 @@ def column_type(
     return types.of(column.type, column.typmod, 0)
 
 
+def text_type(column: Column, target: Target) -> ColumnType:
+    """Return the type of a column as text, whatever it holds; not dropped."""
+    assert column.type is not None
+    base = base_type(column.type)
+    form = Form.VERBATIM if form_code(base) == codes.CODE_VERBATIM else Form.PRINTED
+    return ColumnType(form, pa.string(), base, target)
+
+
 @dataclass(frozen=True)
 class _Types:
     """The settings of a call of :func:`column_type`.

@@ -30,7 +30,18 @@ from headwater.rmgr.heap_layout import MOST_TUPLES
 from headwater.rows.columns._column_cells import Picks, Tuples, pick_new, pick_old
 from headwater.rows.columns._columns import NONE, Stored
 from headwater.rows.columns.arrow import NAMES, Rows, change_rows, is_shown
-from headwater.rows.columns.column_types import ERROR, NULL, SPARK, STRING, ColumnType, Form, Target, column_type
+from headwater.rows.columns.column_masks import ColumnMask
+from headwater.rows.columns.column_types import (
+    ERROR,
+    NULL,
+    SPARK,
+    STRING,
+    ColumnType,
+    Form,
+    Target,
+    column_type,
+    text_type,
+)
 from headwater.rows.columns.columns import Asked, Values, arrow_array
 from headwater.rows.columns.parsed_columns import read_back
 from headwater.rows.columns.printed_columns import printed_array
@@ -60,17 +71,20 @@ class TypedTable:
         on_unrepresentable: one of :data:`~headwater.rows.columns.column_types.ON_UNREPRESENTABLE`.
         target: the purpose of the columns.
         money_decimals: digits after the point of an amount of money; None for text.
+        without: numbers of columns that are left out; masks: of columns, by their numbers.
     """
 
     schema: RelationSchema
     on_unrepresentable: str = ERROR
     target: Target = SPARK
     money_decimals: int | None = None
+    without: frozenset[int] = frozenset()
+    masks: tuple[tuple[int, ColumnMask], ...] = ()
 
     @property
     def columns(self) -> list[Column]:
         """The columns that are shown."""
-        return [column for column in self.schema.columns if is_shown(column)]
+        return [column for column in self.schema.columns if is_shown(column) and column.number not in self.without]
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -96,8 +110,28 @@ class TypedTable:
         return f"`{column.name.replace('`', '``')}`{between}{self.type_of(column).spark}"
 
     def type_of(self, column: Column) -> ColumnType:
-        """Return a column's type."""
-        return column_type(column, self.target, self.on_unrepresentable, self.money_decimals)
+        """Return a column's type; one that is masked is text."""
+        return self.type_in(column, column) if self.mask_of(column) is None else text_type(column, self.target)
+
+    def mask_of(self, column: Column) -> ColumnMask | None:
+        """Return the mask of a column of the table; None for none."""
+        return next((mask for number, mask in self.masks if number == column.number), None)
+
+    def type_in(self, column: Column, older: Column) -> ColumnType:
+        """Return the type that values of a column are read as, which of one that is masked is text.
+
+        Args:
+            column: of the table; older: that holds its values in tuples of a version.
+        """
+        if self.mask_of(column) is not None:
+            return text_type(older, self.target)
+        return column_type(older, self.target, self.on_unrepresentable, self.money_decimals)
+
+    def masked(self, column: Column, values: pa.Array[Any]) -> pa.Array[Any]:
+        """Return values of a column, which were read by :meth:`type_in`, as they are shown."""
+        mask = self.mask_of(column)
+        assert column.type is not None
+        return values if mask is None else mask.masked(cast("pa.StringArray", values), base_type(column.type).oid)
 
     def column_in(self, column: Column, version: RelationSchema) -> Column | None:
         """Find the column that holds a column's values in tuples of a version of the table, or of another relation."""
@@ -252,9 +286,12 @@ class _Reader:
 
     def array(self, column: Column, picks: Picks) -> pa.Array[Any]:
         """Read a column's values, of whatever versions of the table they are."""
-        type = self.table.type_of(column)
+        return self.table.masked(column, self._unmasked(column, picks))
+
+    def _unmasked(self, column: Column, picks: Picks) -> pa.Array[Any]:
+        type = self.table.type_in(column, column)
         columns = [self.table.column_in(column, version) for version in self.versions]
-        types = [type if older is None or older is column else self.table.type_of(older) for older in columns]
+        types = [type if older is None or older is column else self.table.type_in(column, older) for older in columns]
         if all(older_type == type for older_type in types):
             return self._read(type, picks, column)
         if column.number in self.replaced:
@@ -279,7 +316,7 @@ class _Reader:
 
     def _of_version(self, column: Column, type: ColumnType, source: Column | None, picks: Picks) -> pa.Array[Any]:
         """Read the values of rows in which the column had a certain type, or of no rows."""
-        source_type = type if source is None or source is column else self.table.type_of(source)
+        source_type = type if source is None or source is column else self.table.type_in(column, source)
         if source_type == type or (source_type.arrow == type.arrow and self._reads(source, column, type)):
             return self._read(source_type, picks, column)
         assert source is not None

@@ -47,4 +47,5 @@ def missing_value(column: Column, wanted: Column, table: TypedTable, session: Se
     length = np.array([len(payload)], np.int32)
     stored = Stored(np.array([VALUE], np.uint8), np.zeros(1, np.int64), length, joined([payload]), joined([b""]))
     asked = Asked(session, table.on_unrepresentable == NULL, lambda _row: name, lambda _row: 0)
-    return arrow_array(table.type_of(wanted), Values(stored, np.zeros(1, np.int64)), asked)
+    values = arrow_array(table.type_in(wanted, wanted), Values(stored, np.zeros(1, np.int64)), asked)
+    return table.masked(wanted, values)

@@ -1,0 +1,149 @@
+"""Settings of tables: what differs between the tables of one target.
+
+Entries name tables by patterns, and several may match one. Excluded columns add up; masks and properties are taken
+column by column and name by name, of all else the whole value. Of entries that say different things the last counts.
+
+Invariants: entries are checked when they are made, so a mask, a mode or an order that there is not is refused before
+anything runs. No message has a secret.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from headwater.errors import UsageError
+from headwater.plugins.table_patterns import TablePatterns
+from headwater.rows.columns.column_masks import HMAC, SHA256, read_mask
+
+MODES = ("changelog", "current", "history")
+_FINGERPRINT_DIGITS = 16
+_CHANGING = ("tables", "properties")
+"""Parts that are no matter of what has landed."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Settings of the tables that patterns match.
+
+    Attributes:
+        tables: patterns of ``schema.table`` as ``--tables`` has them; of names that the tables have in the source when
+            they land first.
+        mode: what is kept of them, one of :data:`headwater.landing.landing_modes.MODES`; None for the target's.
+        exclude_columns: names of columns that do not land.
+        mask: masks of columns, by their names, as ``headwater apply --mask`` writes them; such columns are text.
+        properties: of the tables, in Delta's or Iceberg's own terms; they may change from run to run.
+
+    Raises:
+        UsageError: a value is malformed, or a column is excluded and masked.
+    """
+
+    tables: str | tuple[str, ...]
+    mode: str | None = None
+    exclude_columns: tuple[str, ...] = ()
+    mask: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", self.patterns)
+        if self.mode not in (None, *MODES):
+            raise UsageError(f'there is no mode "{self.mode}"', hint=f"expected {', '.join(MODES)}")
+        for text in self.mask.values():
+            read_mask(text)
+        both = [name for name in self.exclude_columns if name in self.mask]
+        if both:
+            raise UsageError(f'column "{both[0]}" of {", ".join(self.patterns)} is excluded and masked')
+
+    def __hash__(self) -> int:
+        return hash((self.tables, self.exclude_columns))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns, one by one."""
+        return TablePatterns.parse((self.tables,) if isinstance(self.tables, str) else self.tables).patterns
+
+    def matches(self, name: str) -> bool:
+        """Tell whether a table ``schema.table`` is meant."""
+        return TablePatterns(self.patterns).matches(name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all patterns are plain names."""
+        return not any(set("*?") & set(pattern) for pattern in self.patterns)
+
+    @property
+    def has_hashes(self) -> bool:
+        """Whether a mask depends on the secret."""
+        return any(mask in (SHA256, HMAC) for mask in self.mask.values())
+
+    @property
+    def as_object(self) -> dict[str, Any]:
+        """What a note has of it: all but what is not set."""
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        return {name.replace("_", "-"): _plain(value) for name, value in values.items() if value}
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What stays as it was when the table landed first."""
+        return {name: value for name, value in self.as_object.items() if name not in _CHANGING}
+
+    @classmethod
+    def of_object(cls, value: Mapping[str, Any]) -> TableSettings:
+        """Read what :attr:`as_object` has made."""
+        known = {name.replace("-", "_"): own for name, own in value.items()}
+        values: dict[str, Any] = {name: tuple(own) if isinstance(own, list) else own for name, own in known.items()}
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
+    """Return what entries together say of a table.
+
+    Args:
+        entries: in their order; name: the table's, ``schema.table``.
+
+    Raises:
+        UsageError: a column is excluded and masked.
+    """
+    mode: str | None = None
+    excluded: dict[str, None] = {}
+    mask: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    for entry in entries:
+        if entry.matches(name):
+            mode = entry.mode or mode
+            excluded |= dict.fromkeys(entry.exclude_columns)
+            mask |= entry.mask
+            properties |= entry.properties
+    # Of a name with a comma there is no pattern.
+    own = (name.replace(",", "?"),)
+    return TableSettings(own, mode, tuple(sorted(excluded)), dict(sorted(mask.items())), properties)
+
+
+def require_secret(entries: Iterable[TableSettings], secret: bytes) -> None:
+    """See that there is a secret if a mask needs one.
+
+    Raises:
+        UsageError: there is none.
+    """
+    keyed = [f"{column} of {', '.join(entry.tables)}" for entry in entries for column in _keyed(entry)]
+    if keyed and not secret:
+        raise UsageError(
+            f"the mask {HMAC} of {keyed[0]} needs a secret",
+            hint="give --mask-secret-file FILE, or the variable HEADWATER_MASK_SECRET of the environment",
+        )
+
+
+def _keyed(entry: TableSettings) -> list[str]:
+    return [column for column, mask in entry.mask.items() if mask == HMAC]
+
+
+def fingerprint(secret: bytes) -> str:
+    """Return what a note says of a secret, so that another one is told; empty for none."""
+    return hmac.digest(secret, b"headwater: secret of masks", "sha256").hex()[:_FINGERPRINT_DIGITS] if secret else ""
