@@ -1,4 +1,4 @@
-"""A server of S3 in a process of its own, with a bucket for tables: ``store_server.py``.
+"""A server of S3 in a process of its own, with a bucket for tables: ``server.py``.
 
 It says on its standard output where it is and how to sign, as an object of JSON, and ends with its standard input.
 Requests that write are answered one at a time, as a store does: moto itself looks and writes in two steps.
@@ -19,7 +19,7 @@ from typing import Any
 
 from sources.s3_server import BUCKET, REGION, S3Server
 
-_TESTS = Path(__file__).parent.parent
+_TESTS = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
