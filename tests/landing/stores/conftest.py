@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from landing.stores.proxy import StoreProxy, store_proxy
-from landing.stores.server import LakeStore, lake_store
+from landing.stores.server import LakeStore, chosen_store
 from landing.stores.targets import CATALOG
 
 
 @pytest.fixture(scope="session")
 def store() -> Iterator[LakeStore]:
-    with lake_store() as server:
+    with chosen_store() as server:
         yield server
 
 
