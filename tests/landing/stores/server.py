@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,28 +101,24 @@ def versity_store(program: Path) -> Iterator[LakeStore]:
         (root / "objects").mkdir()
         (root / "sidecar").mkdir()
         store = LakeStore(f"http://127.0.0.1:{port}", "lake", secrets.token_hex(16))
-        words = [program, "--port", f"127.0.0.1:{port}", "--access", store.key, "--secret", store.secret]
-        words += ["--region", REGION, "--quiet", "posix", "--sidecar", root / "sidecar", root / "objects"]
+        words = [str(program), "--port", f"127.0.0.1:{port}", "--access", store.key, "--secret", store.secret]
+        words += ["--region", REGION, "--quiet", "posix", "--sidecar", str(root / "sidecar"), str(root / "objects")]
         with (root / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log, cwd=root) as process:
             try:
-                _make_bucket(store, process, root / "log")
+                _until_it_answers(port, process, root / "log")
+                store.client().create_bucket(Bucket=BUCKET)
                 yield store
             finally:
                 process.terminate()
 
 
-def _make_bucket(store: LakeStore, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Make the bucket, once the server answers."""
-    from botocore.exceptions import ConnectionError as NoAnswer
-
+def _until_it_answers(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until somebody listens at a port."""
     while True:
         assert process.poll() is None, log.read_text()
-        try:
-            store.client().create_bucket(Bucket=BUCKET)
-        except NoAnswer:
-            time.sleep(POLL_SECONDS)
-        else:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
+        time.sleep(POLL_SECONDS)
 
 
 def free_port() -> int:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from arrow_types import values_of
 from headwater.errors import LakeConflictError
 from headwater.lakes import delta_table
 from headwater.lakes.data_files import write_data_file
@@ -30,7 +31,7 @@ SCHEMA = pa.schema([("id", pa.int64())])
 def ids(where: LandingTarget) -> list[int]:
     rows = read(where, "public.t")
     assert rows is not None
-    return sorted(rows["id"].to_pylist())
+    return sorted(values_of(rows["id"]))
 
 
 def test_vectors_and_checkpoints(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ class DeletionVector(DeletedRows):
             version = file.read(1)
             file.seek(self.offset or 0)
             size = file.read(_SIZE.size)
-            content, checksum = file.read(self.size), file.read(_SIZE.size)
+            content, checksum = bytes(file.read(self.size)), file.read(_SIZE.size)
         if version != _VERSION:
             raise ValueError(f"its file has version {version.hex()}")
         if _SIZE.unpack(size)[0] != self.size or _SIZE.unpack(checksum)[0] != zlib.crc32(content):
