@@ -66,9 +66,9 @@ def test_an_index_is_of_one_run(store: LakeStore, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(near_indexes, "lake_cache", lambda: tmp_path / "cache")
     where, otherwise = place(store, "indexed"), tmp_path / "near"
     with ExitStack() as first, ExitStack() as second:
-        kept = directory_of_indexes(where, otherwise, first)
-        assert kept.is_relative_to(tmp_path / "cache")
+        near = directory_of_indexes(where, otherwise, first)
+        assert near.is_relative_to(tmp_path / "cache")
         assert directory_of_indexes(where, otherwise, second) == otherwise / "keys"
-        assert directory_of_indexes(place(store, "indexed", "http://elsewhere"), otherwise, second) != kept
+        assert directory_of_indexes(place(store, "indexed", "http://elsewhere"), otherwise, second) != near
     with ExitStack() as third:
-        assert directory_of_indexes(where, otherwise, third) == kept
+        assert directory_of_indexes(where, otherwise, third) == near
