@@ -25,7 +25,7 @@ CONNECTOR_GROUPS := io.delta,io.unitycatalog,org.apache.iceberg
 WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors_read variant_tables)
 
 .DEFAULT_GOAL := help
-.PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills soak fuzz ddl options \
+.PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills soak soak-stores s3-server test-s3 fuzz ddl options \
 	landings contrib subscription-tests hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
 	bench-peers conformance seeds demo clean
 
@@ -131,6 +131,15 @@ SECONDS := 1800
 
 soak: servers ## 20 subscribers of a service under load, kills, one stopped: all equal, memory flat, into build/soak.json (SECONDS=1800)
 	PYTHONPATH=tests $(PYTHON) -m soak --seconds $(SECONDS) --out build/soak.json
+
+soak-stores: servers ## tables in a store that fails one request in fifty, runs that are killed: all equal, into build/soak-stores.json (SECONDS=1800, HEADWATER_S3_SERVER=...)
+	PYTHONPATH=tests $(PYTHON) -m soak.stores --seconds $(SECONDS) --out build/soak-stores.json
+
+s3-server: $(READY) ## make versitygw, a second S3 server for the tests of stores, and print where it is
+	@$(PYTHON) tools/install_s3_server.py
+
+test-s3: servers ## the tests of stores on versitygw
+	HEADWATER_S3_SERVER=$$($(PYTHON) tools/install_s3_server.py) $(VENV)/bin/pytest tests/landing/stores
 
 INPUTS := 1000000
 MESSAGES := 1000000

@@ -157,7 +157,7 @@ def delete_elsewhere(lake: Lake, deleted: dict[str, list[int]]) -> str:
     transaction = lake.theirs.transaction()
     placed = {path: PlacedFile(task.file) for task in lake.theirs.scan().plan_files() for path in [task.file.file_path]}
     parts = [
-        placed[lake.table.locate(path)].deleting(lake.place / "data", "x", np.array(positions)).own[0]
+        placed[lake.table.locate(path)].deleting(str(lake.place / "data"), "x", np.array(positions)).own[0]
         for path, positions in deleted.items()
     ]
     rows = [pq.read_table(part.file_path) for part in parts]

@@ -1,4 +1,4 @@
-"""Directories that Headwater keeps from one run to the next: server programs, the code of kernels, Java's classes.
+"""Directories that Headwater keeps from one run to the next: server programs, code of kernels, Java's classes, indexes.
 
 All are places that only this user (or root) can write to, as :mod:`headwater.base.trusted_paths` makes sure before
 anything of them is used. Standard library only, below all rooms.
@@ -32,6 +32,15 @@ def java_cache() -> Path:
         HeadwaterError: this user has no home directory.
     """
     return _compiled() / "java"
+
+
+def lake_cache() -> Path:
+    """Return the directory of what is made again of a lake's files (`HEADWATER_CACHE_DIR` moves it).
+
+    Raises:
+        HeadwaterError: this user has no home directory.
+    """
+    return _compiled() / "lakes"
 
 
 def server_cache() -> Path:

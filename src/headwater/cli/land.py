@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -401,7 +402,7 @@ def _check_slot(flags: LandFlags) -> None:
         "--database": flags.source.database,
         "--timeline": flags.source.timeline,
         "--server-version": flags.source.server_version,
-        "--storage-option": flags.source.storage_options,
+        "--storage-option": isinstance(flags.where, Path) and flags.source.storage_options,
         "--maintain": flags.maintain,
         "--from": flags.server,
         "--client-encoding": flags.rules.client_encoding,

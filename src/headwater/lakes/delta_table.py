@@ -18,15 +18,13 @@ Where rows are deleted beside files (``--write-mode merge-on-read``), or a table
 In a store it is the same, but that the answer to a commit may be lost. The library finds its own commit in the log
 then, and takes it for another writer's. The table is read again, and has the commit if it has the names of its files.
 
-Known gaps: column mapping; in a store, rows that are deleted beside files.
+Known gaps: column mapping.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import re
 import time
 import uuid
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -35,12 +33,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from headwater.base.overrides import override
-from headwater.errors import LakeConflictError, LakeError, LakeNameError
+from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.deleted_rows import Positions, united
 from headwater.lakes.deletes.deletion_vectors import DeletionVector, write_vectors
 from headwater.lakes.deletes.delta_log import (
@@ -64,11 +61,10 @@ from headwater.lakes.lake_table import (
     Landed,
     TableSize,
     errors_at,
-    remove_files,
     require_no_others,
 )
-from headwater.lakes.stores.library_options import options_for_delta
-from headwater.lakes.stores.places import StorePath, Where, folder_at, require_local, size_of, sync_folder
+from headwater.lakes.stores.delta_places import delta_address, delta_options, has_log, one_line
+from headwater.lakes.stores.places import StorePath, Where, folder_at, remove_files_of, size_of, sync_folder
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -76,13 +72,6 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction, RemoveAction
 
 _MARK = COLUMN_MARK.decode()
-
-_LOGGED = re.compile(r"\d{20}\.[\w.-]+(?<!\.part)|_last_checkpoint")
-"""Names of a log's files; not of what ``deltalake`` stages beside them, nor of commits that were not whole yet."""
-
-_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
-"""What ``deltalake`` (1.6.6) takes for something else in a path, or for nothing, however it is escaped: it writes to
-one directory, and reads from another."""
 
 
 class DeltaLakeTable(LakeTable):
@@ -105,7 +94,7 @@ class DeltaLakeTable(LakeTable):
             self._landed = self._read()
             self._files, self._seen = _files_of(self._table, place), self.version
             if self._table is not None and self._writes_log:
-                _protocol(self._table).require_known(_local(place), self._table.metadata().configuration)
+                _protocol(self._table).require_known(place, self._table.metadata().configuration)
 
     def close(self) -> None:
         """See :class:`LakeTable`; Delta itself tells of others."""
@@ -205,7 +194,7 @@ class DeltaLakeTable(LakeTable):
             path: positions if (before := known[path]) is None else united(before.positions(), positions)
             for path, positions in deleted.items()
         }
-        vectors = write_vectors(_local(self.place), rows) if rows else {}
+        vectors = write_vectors(self.place, rows) if rows else {}
         return {path: replace(self._files[path], deleted=vector) for path, vector in vectors.items()}
 
     def _log(
@@ -230,7 +219,7 @@ class DeltaLakeTable(LakeTable):
             *(_remove_action(self._files[path], changes_rows) for path in removed),
             *(_add_action(file, changes_rows) for file in added),
         ]
-        write_commit(_local(self.place) / "_delta_log", version, actions)
+        write_commit(self.place / "_delta_log", version, actions)
         if self._table is None:
             self._table = _opened(self.place)
         else:
@@ -289,7 +278,7 @@ class DeltaLakeTable(LakeTable):
 
         files, properties = [_add(file) for file in added], _properties(landed)
         create_table_with_add_actions(
-            _address(self.place),
+            delta_address(self.place),
             schema,
             files,
             "error",
@@ -297,7 +286,7 @@ class DeltaLakeTable(LakeTable):
             name=self._name,
             configuration=dict(self.properties) or None,
             commit_properties=properties,
-            storage_options=_options(self.place),
+            storage_options=delta_options(self.place),
         )
         self._table = _opened(self.place)
 
@@ -409,7 +398,7 @@ class DeltaFormat(LakeFormat[Where]):
         from deltalake import DeltaTable
 
         with _told(place):
-            table = DeltaTable(_address(place), storage_options=_options(place))
+            table = DeltaTable(delta_address(place), storage_options=delta_options(place))
             hours = max(math.ceil((datetime.now(UTC) - older_than) / timedelta(hours=1)), 0)
             versions = [at for at in range(table.version() + 1) if at in kept_versions]
             names = table.vacuum(hours, enforce_retention_duration=False, keep_versions=versions or None)
@@ -417,18 +406,17 @@ class DeltaFormat(LakeFormat[Where]):
             removed = table.vacuum(
                 hours, dry_run=False, enforce_retention_duration=False, keep_versions=versions or None
             )
-            if isinstance(place, StorePath):
-                return Expired(len(removed), sum(sizes))
-            vectors = unused_vectors(place, [*versions, table.version()], older_than)
-            gone = remove_files(vectors, older_than.timestamp())
-            return Expired(len(removed) + gone.files, sum(sizes) + gone.bytes)
+            unused = unused_vectors(place, [*versions, table.version()], older_than)
+            vectors = [file for file in unused if file.time < older_than.timestamp()]
+            remove_files_of(place, vectors)
+            return Expired(len(removed) + len(vectors), sum(sizes) + sum(file.size for file in vectors))
 
     @override
     def size(self, place: Where, name: str, version: int) -> TableSize:
         from deltalake import DeltaTable
 
         with _told(place):
-            table = DeltaTable(_address(place), version=version, storage_options=_options(place))
+            table = DeltaTable(delta_address(place), version=version, storage_options=delta_options(place))
             return TableSize.of(_files_of(table, place).values())
 
     @override
@@ -436,17 +424,17 @@ class DeltaFormat(LakeFormat[Where]):
         from deltalake import DeltaTable
 
         with _told(place):
-            return _schema(DeltaTable(_address(place), version=version, storage_options=_options(place)))
+            return _schema(DeltaTable(delta_address(place), version=version, storage_options=delta_options(place)))
 
 
 def _opened(place: Where) -> DeltaTable | None:
     from deltalake import DeltaTable
 
-    address = _address(place)
+    address = delta_address(place)
     if isinstance(place, StorePath):
-        is_there = DeltaTable.is_deltatable(address, storage_options=_options(place))
-        return DeltaTable(address, storage_options=_options(place)) if is_there else None
-    if not _has_log(place):
+        is_there = DeltaTable.is_deltatable(address, storage_options=delta_options(place))
+        return DeltaTable(address, storage_options=delta_options(place)) if is_there else None
+    if not has_log(place):
         require_no_others(place)
         place.mkdir(parents=True, exist_ok=True)
         return None
@@ -455,46 +443,6 @@ def _opened(place: Where) -> DeltaTable | None:
 
 def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())  # type: ignore[arg-type]  # any schema of Arrow's C interface
-
-
-def _local(place: Where) -> Path:
-    return require_local(place, "rows that are deleted beside files", "--write-mode copy-on-write")
-
-
-def _options(place: Where) -> dict[str, str] | None:
-    return options_for_delta(place.store) if isinstance(place, StorePath) else None
-
-
-def _address(place: Where) -> str:
-    """Return a directory as the library finds it, whatever is in its name, and from wherever the path begins.
-
-    Raises:
-        LakeError: the library would look elsewhere.
-    """
-    if isinstance(place, StorePath):
-        if not re.fullmatch(r"[\w.=/ -]+", place.key, re.ASCII):
-            raise LakeNameError(
-                "deltalake finds folders in stores by letters, digits, spaces and . _ - = only",
-                file=str(place),
-                hint="land as Parquet, or leave the table out (--exclude)",
-            )
-        return quote(str(place), safe="/:")
-    whole = place.resolve()
-    misread = _MISREAD.search(str(whole))
-    if misread is not None:
-        kind = LakeNameError if misread[0] in whole.name else LakeError
-        raise kind(
-            f"deltalake does not find a directory with {misread[0]!r} in its path",
-            file=str(place),
-            hint="land to another place, or in another format; if a table is called so, leave it out (--exclude)",
-        )
-    return whole.as_uri()
-
-
-def _has_log(place: Path) -> bool:
-    """Tell whether a commit was ever made: a first one that failed leaves no files in the log, or what it staged."""
-    log = place / "_delta_log"
-    return log.is_dir() and any(_LOGGED.fullmatch(name) for name in os.listdir(log))
 
 
 def _application(source: str) -> str:
@@ -608,9 +556,8 @@ def _files_of(table: DeltaTable | None, place: Where) -> dict[str, DataFile]:
     files = {action["path"]: _file_of(action) for action in actions}
     if not _has_vectors(table):
         return files
-    here = _local(place)
-    noted = vectors_in_log(here / "_delta_log", table.version())
-    vectors = {path: DeletionVector.named(here, note) for path, note in noted.items() if path in files}
+    noted = vectors_in_log(place / "_delta_log", table.version())
+    vectors = {path: DeletionVector.named(place, note) for path, note in noted.items() if path in files}
     return files | {path: replace(files[path], deleted=vector) for path, vector in vectors.items()}
 
 
@@ -628,26 +575,12 @@ def _file_of(action: Mapping[str, Any]) -> DataFile:
 
 
 @contextmanager
-def _one_line(place: Where) -> Iterator[None]:
-    """Let errors of a store, which the library shows as a tree with colours, be one line."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(place, Path):
-            raise
-        text = " ".join(re.sub(r"\x1b\[\d*m|\u21b3", "", str(error)).split())
-        raise LakeError(
-            f"Delta: {text}", file=str(place), hint="begin again once the store answers: the run goes on from there"
-        ) from None
-
-
-@contextmanager
 def _told(place: Where) -> Iterator[None]:
     """Raise errors of Delta and of the system as ours."""
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     try:
-        with errors_at(place), _one_line(place):
+        with errors_at(place), one_line(place):
             yield
     except CommitFailedError as error:
         raise LakeConflictError(

@@ -23,7 +23,6 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -54,7 +53,7 @@ from headwater.lakes.lake_table import (
     remove_files,
     require_source,
 )
-from headwater.lakes.stores.places import StorePath, Where, folder_at, make_folder, require_local, sync_folder
+from headwater.lakes.stores.places import StorePath, Where, folder_at, make_folder, sync_folder
 from headwater.pg.lsn import Lsn
 
 if TYPE_CHECKING:
@@ -343,8 +342,10 @@ class IcebergLakeTable(LakeTable):
 
     def _deleting(self, deleted: Mapping[str, Positions], landed: Landed) -> dict[str, PlacedFile]:
         """Write the delete files of a commit; gives the files that they are of, as they are then."""
-        place, name = _local(self.place) / "data", f"part-{landed.commit_lsn:016X}"
-        return {path: self._files()[path].deleting(place, name, positions) for path, positions in deleted.items()}
+        name = f"part-{landed.commit_lsn:016X}"
+        return {
+            path: self._files()[path].deleting(self.staging, name, positions) for path, positions in deleted.items()
+        }
 
     def follow(self, added: Sequence[DataFile], landed: Landed, removed: Sequence[str]) -> None:
         """Take the table as it is after a commit; see :meth:`commit`."""
@@ -380,10 +381,6 @@ def _placed_files(table: Table, staging: str, version: int | None = None) -> dic
     """
     tasks = table.scan(snapshot_id=version).plan_files()
     return {task.file.file_path.removeprefix(f"{staging}/"): PlacedFile.of(task) for task in tasks}
-
-
-def _local(place: Where) -> Path:
-    return require_local(place, "rows that are deleted beside files", "--write-mode copy-on-write")
 
 
 def _require_deletes(table: Table, place: Where) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.errors import LakeError
-from headwater.lakes.landing_target import COPY_ON_WRITE, PYTHON_IMPL, LandingTarget
+from headwater.lakes.landing_target import PYTHON_IMPL, LandingTarget
 from headwater.lakes.stores.places import StorePath
 
 _TO_DIRECTORY = "land to a directory (--to DIR), and copy that"
@@ -27,6 +27,4 @@ def _lacking(target: LandingTarget) -> list[tuple[str, str]]:
         lacking.append(("the catalog of SQLite that a directory has", "name another one (--iceberg-catalog NAME)"))
     if target.catalog_impl != PYTHON_IMPL:
         lacking.append(("tables that Spark writes", f"leave out --catalog-impl, or {_TO_DIRECTORY}"))
-    if target.write_mode != COPY_ON_WRITE:
-        lacking.append(("rows that are deleted beside files", f"--write-mode {COPY_ON_WRITE}, or {_TO_DIRECTORY}"))
     return lacking

@@ -13,9 +13,9 @@
     shop/_headwater/lock              held by who lands
     shop/public.orders/               a table
 
-In a store it is the same, under keys. What a run needs meanwhile (staged, keys, scratch) is in a directory of this
-machine then, which goes with the run. The lock is an object (:mod:`headwater.lakes.stores.fence`), and resolved.jsonl
-several (:mod:`headwater.lakes.stores.log_lines`).
+In a store it is the same, under keys. What a run needs meanwhile (staged, scratch) is in a directory of this machine
+then, which goes with the run; keys in one that stays (:mod:`headwater.lakes.stores.near_indexes`). The lock is an
+object (:mod:`headwater.lakes.stores.fence`), and resolved.jsonl several (:mod:`headwater.lakes.stores.log_lines`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from headwater.lakes.paused import PausedTables
 from headwater.lakes.resolved_log import ResolvedLog, resolved_states
 from headwater.lakes.store_targets import require_possible
 from headwater.lakes.stores.fence import Fence
+from headwater.lakes.stores.near_indexes import directory_of_indexes
 from headwater.lakes.stores.places import StorePath, Where, remove_file
 from headwater.lakes.target_registry import TargetRegistry
 
@@ -75,8 +76,11 @@ class Lake:
             stack.callback(fence.close)
             store.guard = fence.require
             stack.callback(setattr, store, "guard", lambda: None)
-            return Path(stack.enter_context(TemporaryDirectory(prefix="headwater-lake-")))
+            near = Path(stack.enter_context(TemporaryDirectory(prefix="headwater-lake-")))
+            self._indexes = directory_of_indexes(place, near, stack)
+            return near
         near = own_directory(place)
+        self._indexes = near / "keys"
         with errors_at(place):
             (near / "states").mkdir(parents=True, exist_ok=True)
         stack.callback(os.close, lock_alone(near / "lock", place))
@@ -112,7 +116,7 @@ class Lake:
     @property
     def indexes(self) -> Path:
         """A directory for indexes of keys, which may not be there: each is made again when it is lost."""
-        return self._near / "keys"
+        return self._indexes
 
     @property
     def replacing(self) -> Where:

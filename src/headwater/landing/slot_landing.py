@@ -30,7 +30,6 @@ from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_schema import SPLIT, LakeSchema
 from headwater.lakes.lake_table import file_name
 from headwater.lakes.landing_target import NEVER, LandingTarget
-from headwater.lakes.stores.places import require_local
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import Mode, mode_of
 from headwater.landing.landing_pass import LandingResult, moment
@@ -116,8 +115,6 @@ def land_slot(request: SlotRequest, target: LandingTarget, watch: LandingWatch =
 
 
 def _check(target: LandingTarget) -> None:
-    hint = "land from WAL (headwater receive brings it), or to a directory"
-    require_local(target.where, "what lands from a slot", hint)
     if target.snapshot != NEVER:
         raise UsageError("a slot has no rows from before it was made", hint="land its changes only (--snapshot never)")
     if target.schema_evolution == SPLIT:

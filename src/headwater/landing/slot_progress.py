@@ -5,7 +5,8 @@
     slot.json     the slot's name, the publications, and the LSN up to which all tables have everything
 
 It stands for the state that a target has which lands from WAL: a slot has that itself. The slot is confirmed only up to
-what is written here, so what the server has forgotten, all tables have.
+what is written here, so what the server has forgotten, all tables have. In a store the note is written on the condition
+that it is the one that was read: a run that was stopped, and goes on beside another one, confirms nothing.
 """
 
 from __future__ import annotations

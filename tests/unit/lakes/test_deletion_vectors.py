@@ -32,7 +32,7 @@ def test_the_examples_of_the_protocol(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="begins with 6439d3d0"):
         vector.positions()
     named = DeletionVector.named(tmp_path, {**NAMED, "cardinality": 6})
-    assert named.path == tmp_path / "ab" / "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert named.path == f"{tmp_path}/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 @given(st.sets(st.integers(0, (1 << 34) - 1), min_size=1, max_size=50), st.sets(st.integers(0, 99), min_size=1))
@@ -50,7 +50,7 @@ def test_large_ones_lie_in_a_file_together(tmp_path: Path) -> None:
     assert {name: vector.positions().tolist() for name, vector in vectors.items()} == {
         name: positions.tolist() for name, positions in rows.items()
     }
-    assert vectors["a"].path == vectors["b"].path == next(tmp_path.glob("*.bin"))
+    assert vectors["a"].path == vectors["b"].path == str(next(tmp_path.glob("*.bin")))
     assert vectors["c"].path is None
     assert vectors["c"].note["pathOrInlineDv"].startswith("^Bg9^")  # as deltalake, DuckDB and Spark read it
     assert vectors["c"].size < INLINE_BYTES
@@ -60,13 +60,14 @@ def test_large_ones_lie_in_a_file_together(tmp_path: Path) -> None:
 def test_damage_is_an_error(tmp_path: Path) -> None:
     vector = write_vectors(tmp_path, {"a": np.arange(0, 4000, 3)})["a"]
     assert vector.path is not None
-    content = vector.path.read_bytes()
+    path = Path(vector.path)
+    content = path.read_bytes()
     first = vector.offset or 0
     for at in [0, *range(first, first + vector.size + 8, 7)]:
-        vector.path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with pytest.raises(LakeError, match="damaged"):
             vector.positions()
-    vector.path.unlink()
+    path.unlink()
     with pytest.raises(LakeError, match="damaged"):
         vector.positions()
     with pytest.raises(LakeError, match="storage type"):

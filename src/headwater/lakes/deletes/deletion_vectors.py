@@ -15,12 +15,11 @@ import uuid
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
-from headwater.base.whole_files import sync_directory, sync_file
 from headwater.errors import LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions, bitmap_of, positions_of
+from headwater.lakes.stores.places import Where, folder_at, new_file, open_file, sync_folder
 
 INLINE_BYTES = 512
 """Of a vector that lies in the log, at most. There it costs no file, and what removes files that it takes for nobody's
@@ -42,7 +41,7 @@ class DeletionVector(DeletedRows):
     """A vector, as the log names it.
 
     Attributes:
-        place: the table's directory.
+        place: the table's directory, or its address in a store.
         storage: ``i`` in the log, ``u`` in a file of the table's.
         text: the vector in Z85, or the file's name as the log has it.
         offset: of the vector in the file; None in the log.
@@ -57,7 +56,7 @@ class DeletionVector(DeletedRows):
     count: int
 
     @classmethod
-    def named(cls, place: Path, noted: Mapping[str, Any]) -> Self:
+    def named(cls, place: Where, noted: Mapping[str, Any]) -> Self:
         """Read what an action of the log says.
 
         Args:
@@ -73,7 +72,7 @@ class DeletionVector(DeletedRows):
                 hint="rewrite the table's files with who has made it, or land to another place",
             )
         return cls(
-            place=str(place),
+            place=folder_at(place),
             storage=str(noted["storageType"]),
             text=str(noted["pathOrInlineDv"]),
             offset=noted.get("offset"),
@@ -89,12 +88,13 @@ class DeletionVector(DeletedRows):
         return {**there, "sizeInBytes": self.size, "cardinality": self.count}
 
     @property
-    def path(self) -> Path | None:
-        """The file that it lies in; None for the log."""
+    def path(self) -> str | None:
+        """The file that it lies in, or its address; None for the log."""
         if self.storage == _INLINE:
             return None
         prefix, name = self.text[:-_UUID_LETTERS], self.text[-_UUID_LETTERS:]
-        return Path(self.place, prefix, f"deletion_vector_{uuid.UUID(bytes=_of_z85(name))}.bin")
+        file = f"deletion_vector_{uuid.UUID(bytes=_of_z85(name))}.bin"
+        return "/".join(filter(None, (self.place, prefix, file)))
 
     def positions(self) -> Positions:
         try:
@@ -111,11 +111,11 @@ class DeletionVector(DeletedRows):
     def _content(self) -> bytes:
         if self.path is None:
             return _of_z85(self.text)[: self.size]
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             version = file.read(1)
             file.seek(self.offset or 0)
             size = file.read(_SIZE.size)
-            content, checksum = file.read(self.size), file.read(_SIZE.size)
+            content, checksum = bytes(file.read(self.size)), file.read(_SIZE.size)
         if version != _VERSION:
             raise ValueError(f"its file has version {version.hex()}")
         if _SIZE.unpack(size)[0] != self.size or _SIZE.unpack(checksum)[0] != zlib.crc32(content):
@@ -125,13 +125,13 @@ class DeletionVector(DeletedRows):
     def _damaged(self, reason: str) -> LakeError:
         return LakeError(
             f"a deletion vector is damaged: {reason}",
-            file=str(self.path or self.place),
+            file=self.path or str(self.place),
             hint="restore the file, or land to another place",
         )
 
 
-def write_vectors(place: Path, deleted: Mapping[str, Positions]) -> dict[str, DeletionVector]:
-    """Write the vectors of a commit; they are on the disk then.
+def write_vectors(place: Where, deleted: Mapping[str, Positions]) -> dict[str, DeletionVector]:
+    """Write the vectors of a commit; they are on the disk then, or in the store.
 
     Args:
         place: the table's directory; deleted: all deleted rows of files, by any names of these.
@@ -141,30 +141,30 @@ def write_vectors(place: Path, deleted: Mapping[str, Positions]) -> dict[str, De
 
     Raises:
         OSError: they cannot be written.
+        LakeError: likewise, in a store.
     """
     contents = {name: _MAGIC + bitmap_of(positions) for name, positions in deleted.items()}
     filed = {name: content for name, content in contents.items() if len(content) > INLINE_BYTES}
     key = uuid.uuid4()
-    offsets = _write_file(place / f"deletion_vector_{key}.bin", filed) if filed else {}
+    offsets = _write_file(place, f"deletion_vector_{key}.bin", filed) if filed else {}
     vectors = {}
     for name, content in contents.items():
         offset = offsets.get(name)
         text = _z85(content) if offset is None else _z85(key.bytes)
         storage = _INLINE if offset is None else _FILE
-        vectors[name] = DeletionVector(str(place), storage, text, offset, len(content), len(deleted[name]))
+        vectors[name] = DeletionVector(folder_at(place), storage, text, offset, len(content), len(deleted[name]))
     return vectors
 
 
-def _write_file(path: Path, contents: Mapping[str, bytes]) -> dict[str, int]:
+def _write_file(place: Where, name: str, contents: Mapping[str, bytes]) -> dict[str, int]:
     """Write vectors to a file; gives where each begins."""
     offsets = {}
-    with open(path, "xb") as file:
+    with new_file(f"{folder_at(place)}/{name}") as file:
         file.write(_VERSION)
-        for name, content in contents.items():
-            offsets[name] = file.tell()
+        for of, content in contents.items():
+            offsets[of] = file.tell()
             file.write(_SIZE.pack(len(content)) + content + _SIZE.pack(zlib.crc32(content)))
-        sync_file(file)
-    sync_directory(path.parent)
+    sync_folder(place)
     return offsets
 
 

@@ -22,8 +22,8 @@ from urllib.parse import quote, unquote
 
 import pyarrow.parquet as pq
 
-from headwater.base.whole_files import write_if_absent
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.stores.places import Where, add_file, arrow_source, folder_at, make_folder, names_in, read_file
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 CHECKPOINT_EVERY = 100
@@ -61,7 +61,7 @@ class Protocol:
             features = ("appendOnly", "invariants")
         return cls(reader, writer, frozenset(features or ()), frozenset(of_readers or ()))
 
-    def require_known(self, place: Path, configuration: Mapping[str, str | None]) -> None:
+    def require_known(self, place: Where, configuration: Mapping[str, str | None]) -> None:
         """See that nothing is asked of who writes that is not done here.
 
         Args:
@@ -109,7 +109,7 @@ NO_TABLE = Protocol(1, _OLD_WRITER, frozenset({"appendOnly", "invariants"}), fro
 """Of a table that is not there yet."""
 
 
-def write_commit(log: Path, version: int, actions: Sequence[Action]) -> None:
+def write_commit(log: Where, version: int, actions: Sequence[Action]) -> None:
     """Write a commit, unless somebody else has written that version.
 
     Args:
@@ -118,13 +118,15 @@ def write_commit(log: Path, version: int, actions: Sequence[Action]) -> None:
     Raises:
         LakeConflictError: the version is there.
         OSError: it cannot be written.
+        LakeError: likewise, in a store.
     """
-    log.mkdir(exist_ok=True)
-    for path in log.glob("*.json.*.part"):  # of a process that was killed; who lands has the table alone
-        path.unlink(missing_ok=True)
+    make_folder(log)
+    if isinstance(log, Path):
+        for path in log.glob("*.json.*.part"):  # of a process that was killed; who lands has the table alone
+            path.unlink(missing_ok=True)
     lines = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
     try:
-        write_if_absent(log / f"{version:020d}.json", [lines.encode()])
+        add_file(log / f"{version:020d}.json", [lines.encode()])
     except FileExistsError:
         raise LakeConflictError(
             f"version {version} was committed meanwhile", file=str(log), hint="only one land may write to a table"
@@ -136,7 +138,7 @@ def logged_path(path: str) -> str:
     return quote(path, safe=_SAFE)
 
 
-def vectors_in_log(log: Path, version: int) -> dict[str, Mapping[str, Any]]:
+def vectors_in_log(log: Where, version: int) -> dict[str, Mapping[str, Any]]:
     """Return descriptors of the vectors that files have, by their paths; also of files that the version has no more.
 
     Args:
@@ -151,13 +153,15 @@ def vectors_in_log(log: Path, version: int) -> dict[str, Mapping[str, Any]]:
     return {path: noted for path, noted in newest.items() if noted is not None}
 
 
-def _adds(log: Path, version: int) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+def _adds(log: Where, version: int) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
     """Yield paths that were added, with their vectors; the last ones first."""
     begin, parts = _checkpoint(log, version)
     for number in range(version, begin, -1):
         try:
-            lines = (log / f"{number:020d}.json").read_text().splitlines()
-            actions = [json.loads(line) for line in lines if line]
+            content = read_file(log / f"{number:020d}.json")
+            if content is None:
+                raise ValueError("it is lost")
+            actions = [json.loads(line) for line in content.splitlines() if line]
         except (OSError, ValueError) as error:
             raise LakeError(f"version {number} of the log cannot be read: {error}", file=str(log)) from None
         for action in actions:
@@ -167,27 +171,28 @@ def _adds(log: Path, version: int) -> Iterator[tuple[str, Mapping[str, Any] | No
         yield from _adds_of_checkpoint(part)
 
 
-def _adds_of_checkpoint(part: Path) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
-    with pq.ParquetFile(part) as file:
+def _adds_of_checkpoint(part: str) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    with pq.ParquetFile(arrow_source(part)) as file:
         for add in file.read(columns=["add.path", "add.deletionVector"])["add"].to_pylist():
             if add is not None and add["path"] is not None:
                 yield add["path"], add.get("deletionVector")
 
 
-def _checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
+def _checkpoint(log: Where, version: int) -> tuple[int, list[str]]:
     """Find the last checkpoint at or before a version; -1 and no files for none.
 
     Raises:
         LakeError: it is of a form that is not read here.
     """
-    parts: dict[int, list[Path]] = {}
+    parts: dict[int, list[str]] = {}
     whole: dict[int, int] = {}
-    for path in sorted(log.glob("*.checkpoint*")):
-        known = _CHECKPOINT.fullmatch(path.name)
+    folder = folder_at(log)
+    for name in sorted(name for name in names_in(log) if ".checkpoint" in name):
+        known = _CHECKPOINT.fullmatch(name)
         if known is None:
-            raise LakeError(f"a checkpoint of another form: {path.name}", file=str(log), hint="land to another place")
+            raise LakeError(f"a checkpoint of another form: {name}", file=str(log), hint="land to another place")
         number = int(known[1])
-        parts.setdefault(number, []).append(path)
+        parts.setdefault(number, []).append(f"{folder}/{name}")
         whole[number] = int(known[3] or 1)
     usable = [number for number, there in parts.items() if number <= version and len(there) == whole[number]]
     return (max(usable), parts[max(usable)]) if usable else (-1, [])

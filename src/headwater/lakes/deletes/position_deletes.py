@@ -15,7 +15,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,9 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 
 from headwater.base.system_errors import reason_of
-from headwater.base.whole_files import sync_file
 from headwater.errors import LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions, united
+from headwater.lakes.stores.places import arrow_source, new_file
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 """The ids that Iceberg has for the two columns of each such file."""
@@ -110,20 +109,22 @@ class PlacedFile:
         count = own[0].record_count if is_one else len(_read(file.file_path, places))
         return cls(file, own, PositionDeletes(file.file_path, places, count) if count else None)
 
-    def deleting(self, place: Path, name: str, positions: Positions) -> PlacedFile:
-        """Write a delete file of rows that go, and of those that have gone before; it is on the disk then.
+    def deleting(self, place: str, name: str, positions: Positions) -> PlacedFile:
+        """Write a delete file of rows that go, and of those that have gone before.
+
+        It is on the disk then, or in the store.
 
         Args:
-            place: the directory; name: how its name begins; positions: of rows that were there.
+            place: the directory, or its address; name: how its name begins; positions: of rows that were there.
 
         Raises:
-            LakeError: what was deleted before cannot be read.
+            LakeError: what was deleted before cannot be read; or it cannot be written in a store.
             OSError: it cannot be written.
         """
         every = positions if self.deleted is None else united(self.deleted.positions(), positions)
-        path = place / f"{name}-{uuid.uuid4().hex}-deletes.parquet"
+        path = f"{place}/{name}-{uuid.uuid4().hex}-deletes.parquet"
         written = _write(path, self.file, every)
-        return replace(self, own=(written,), deleted=PositionDeletes(self.file.file_path, (str(path),), len(every)))
+        return replace(self, own=(written,), deleted=PositionDeletes(self.file.file_path, (path,), len(every)))
 
 
 def local_path(location: str) -> str:
@@ -139,23 +140,22 @@ def _is_of(deletes: IcebergFile, file: IcebergFile) -> bool:
     return all((bounds or {}).get(PATH_ID) == path for bounds in (deletes.lower_bounds, deletes.upper_bounds))
 
 
-def _write(path: Path, file: IcebergFile, positions: Positions) -> IcebergFile:
+def _write(path: str, file: IcebergFile, positions: Positions) -> IcebergFile:
     paths = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [file.file_path])
     rows = pa.table({_PATH: paths.cast(pa.string()), _POSITION: positions}, schema=_COLUMNS)
-    with open(path, "xb") as sink:
+    with new_file(path) as sink:
         pq.write_table(rows, sink, **_OPTIONS)
-        sync_file(sink)
         size = sink.tell()
     return _noted(path, file, positions, size)
 
 
-def _noted(path: Path, file: IcebergFile, positions: Positions, size: int) -> IcebergFile:
+def _noted(path: str, file: IcebergFile, positions: Positions, size: int) -> IcebergFile:
     """Return a delete file as manifests have it, with whole paths as bounds: by these it is known whose it is."""
     least, most = (int(position).to_bytes(8, "little") for position in (positions[0], positions[-1]))
     of = file.file_path.encode()
     made = IcebergFile.from_args(
         content=DataFileContent.POSITION_DELETES,
-        file_path=str(path),
+        file_path=path,
         file_format=FileFormat.PARQUET,
         partition=file.partition,
         record_count=len(positions),
@@ -175,7 +175,7 @@ def _read(file: str, places: Iterable[str]) -> Positions:
 
 def _read_one(file: str, place: str) -> Positions:
     try:
-        with pq.ParquetFile(place) as there:
+        with pq.ParquetFile(arrow_source(place)) as there:
             rows = there.read(columns=[_PATH, _POSITION])
         chosen = rows.filter(pc.equal(rows[_PATH], pa.scalar(file)))[_POSITION]
         positions: Positions = chosen.to_numpy().astype(np.int64)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -170,6 +171,47 @@ def remove_file(path: Where) -> None:
         path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class FileThere:
+    """A file in a folder, or in one below.
+
+    Attributes:
+        path: of this machine, or an address.
+        name: the last part of it.
+        size: bytes.
+        time: of its last change, in seconds since 1970.
+    """
+
+    path: str
+    name: str
+    size: int
+    time: float
+
+
+def files_below(folder: Where) -> Iterator[FileThere]:
+    """Yield all files below a folder; raises as :func:`read_file`."""
+    if isinstance(folder, StorePath):
+        for key, size, time in folder.store.listed(f"{folder.key}/"):
+            yield FileThere(folder.store.address(key), key.rpartition("/")[2], size, time)
+        return
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield FileThere(str(path), path.name, status.st_size, status.st_ctime)
+
+
+def remove_files_of(folder: Where, files: Iterable[FileThere]) -> None:
+    """Remove files below a folder; raises as :func:`put_file`."""
+    if isinstance(folder, StorePath):
+        folder.store.guard()
+        for file in files:
+            folder.store.remove(file.path.removeprefix(folder.store.address("")))
+    else:
+        for file in files:
+            Path(file.path).unlink(missing_ok=True)
+
+
 def make_folder(path: Where) -> None:
     """Make a directory, on this machine; raises OSError."""
     if isinstance(path, Path):
@@ -289,6 +331,25 @@ def arrow_source(path: str) -> Any:
         return pa.BufferReader(data)
     place = path_at(path)
     return pa.PythonFile(place.store.files.open(f"{place.store.bucket}/{place.key}", "rb"), mode="r")
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[Any]:
+    """Open a file that never changes, to read bytes anywhere in it.
+
+    Args:
+        path: of this machine, or an address in a folder that this process knows.
+
+    Raises:
+        OSError: it cannot be read.
+        LakeError: likewise, in a store.
+    """
+    if not is_address(path):
+        with open(path, "rb") as file:
+            yield file
+        return
+    with arrow_source(path) as source:
+        yield source
 
 
 @lru_cache(maxsize=2)  # columns are asked for, then rows; a file never changes

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.lakes.stores.places import arrow_source
 from headwater.landing.key_index.index import Candidates
 from headwater.landing.key_index.key_hashes import integers_of, is_told_by_hash
 from headwater.rows.columns.arrow import no_rows
@@ -37,7 +38,7 @@ def rows_at(schema: pa.Schema, names: Sequence[str], path: str, candidates: Cand
         schema, names, path, candidates: see :func:`told_rows`.
     """
     wanted = pa.schema([schema.field(name) for name in names])
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(arrow_source(path)) as file:
         there = [name for name in names if name in file.schema_arrow.names]
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         ends = np.cumsum(sizes)

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headwater.lakes.deletes.deleted_rows import Positions
-from headwater.lakes.history_rows import TO_LSN, in_columns, read_rows
+from headwater.lakes.history_rows import TO_LSN, in_columns, read_rows, schema_of
 from headwater.lakes.lake_table import DataFile, errors_at
 from headwater.landing.key_index.index import Candidates, KeyIndex
 from headwater.landing.key_index.key_hashes import Hashes, has_hash, key_hashes
@@ -136,7 +135,7 @@ def _index(landing: Landing, key: Sequence[str], place: Path) -> KeyIndex:
 
     def read(path: str) -> Hashes:
         file = landing.table.locate(path)
-        there = pq.read_schema(file).names
+        there = schema_of(file).names
         # A file from before a column of the key has rows that are all deleted.
         rows = in_columns(read_rows(file, [name for name in key if name in there]), schema)
         return key_hashes(rows.columns)

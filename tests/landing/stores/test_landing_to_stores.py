@@ -5,30 +5,23 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
-from bad_input.running_command import Running, running
+from bad_input.running_command import running
 from headwater.errors import HeadwaterWarning, LakeConflictError, LakeError, UsageError
 from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
-from headwater.lakes.iceberg_catalog import open_catalog
-from headwater.lakes.landing_target import MERGE_ON_READ, LandingTarget
-from headwater.lakes.parquet_table import manifests, read_parquet_table
+from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.paused import PausedTable
 from headwater.lakes.stores import fence as fence_module
 from headwater.lakes.stores import object_store
 from headwater.lakes.stores.fence import Fence
-from headwater.lakes.stores.library_options import options_for_delta
 from headwater.lakes.stores.log_lines import LINES, lines_at, log_lines
 from headwater.lakes.stores.object_store import Store
 from headwater.lakes.stores.places import StorePath, place_of
@@ -39,76 +32,29 @@ from headwater.landing.resuming import resume
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
-from landing.store_proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
-from landing.store_server import LakeStore, lake_store
+from landing.stores.proxy import CUT, CUT_BEHIND, KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy
+from landing.stores.server import LakeStore
+from landing.stores.targets import FORMATS, arguments, landing, place, read, target_of
 from landing.work import WINDOW_BYTES, Work
 from sources.s3_server import BUCKET
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[LakeStore]:
-    with lake_store() as server:
-        yield server
-
-
-@pytest.fixture
-def proxy(store: LakeStore) -> Iterator[StoreProxy]:
-    with store_proxy(store.endpoint) as running_proxy:
-        yield running_proxy
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Name a catalog of Iceberg, in an SQL database."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('catalog') / 'catalog.db'}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(f"PYICEBERG_CATALOG__{CATALOG.upper()}__URI", uri)
-        patch.setenv(f"PYICEBERG_CATALOG__{CATALOG.upper()}__TYPE", "sql")
-        yield
-
-
-def target_of(where: StorePath, form: str, mode: str = CHANGELOG) -> LandingTarget:
-    if form != "iceberg":
-        return LandingTarget(where, form, mode=mode)
-    return LandingTarget(where, form, mode=mode, iceberg_catalog=CATALOG, namespace=where.name.replace("-", "_"))
-
-
-def place(store: LakeStore, name: str, endpoint: str | None = None) -> StorePath:
-    known = place_of(store.address(name), store.options(endpoint))
-    assert isinstance(known, StorePath)
-    return known
-
-
-def read(target: LandingTarget, name: str) -> pa.Table | None:
-    """Read a table's rows, by the table's own manifests."""
-    where = target.where / name
-    assert isinstance(where, StorePath)
-    if target.format == "iceberg":
-        with closing(open_catalog(where.parent, target.iceberg_catalog)) as catalog:
-            identifier = target.namespace or "", name.replace(".", "_")
-            known = catalog.table_exists(identifier)
-            return catalog.load_table(identifier).scan().to_arrow() if known else None
-    if target.format == "parquet":
-        return read_parquet_table(where) if next(manifests(where), None) else None
-    options = options_for_delta(where.store)
-    if not DeltaTable.is_deltatable(str(where), options):
-        return None
-    table = DeltaTable(str(where), storage_options=options)
-    return pa.table(table.scan()).cast(pa.schema(table.schema().to_arrow()))  # type: ignore[arg-type]
-
-
-CATALOG = "ofstores"
-FORMATS = ("parquet", "delta", "iceberg")
+COPYING, BESIDE = COPY_ON_WRITE, MERGE_ON_READ
+DELETING = [(form, CURRENT, BESIDE) for form in FORMATS]
 KILLED = [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CURRENT), ("iceberg", CHANGELOG)]
-KINDS = [(form, mode) for form in FORMATS for mode in MODES]
+KILLED_KINDS = [*((*kind, COPYING) for kind in KILLED), *DELETING]
+LOST = [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CHANGELOG)]
+LOST_KINDS = [*((*kind, COPYING) for kind in LOST), *DELETING]
+KINDS = [(form, mode, COPYING) for form in FORMATS for mode in MODES]
+KINDS += [(form, mode, BESIDE) for form in FORMATS for mode in (CURRENT, HISTORY)]
 
 
-@pytest.mark.parametrize(("form", "mode"), KINDS)
-def test_the_same_rows_as_in_a_directory(work: Work, store: LakeStore, form: str, mode: str) -> None:
-    name = f"same-{form}-{mode}"
-    target = target_of(place(store, name), form, mode)
+@pytest.mark.parametrize(("form", "mode", "write_mode"), KINDS)
+def test_the_same_rows_as_in_a_directory(work: Work, store: LakeStore, form: str, mode: str, write_mode: str) -> None:
+    name = f"same-{form}-{mode}-{write_mode}"
+    target = target_of(place(store, name), form, mode, write_mode)
     result = work.land(work.engine, target)
     work.check_whole(target, read)
     assert result.resolved_lsn is not None
@@ -165,37 +111,16 @@ def files_of(store: LakeStore, target: LandingTarget, name: str) -> int:
     return sum(key.endswith(".parquet") and "_delta_log" not in key for key in store.keys(folder))
 
 
-def arguments(work: Work, target: LandingTarget, endpoint: str) -> list[str]:
-    """List the arguments of the command; credentials are in its environment."""
-    words = [*work.arguments(target), "--storage-option", f"endpoint_url={endpoint}"]
-    if target.iceberg_catalog is not None:
-        words += ["--iceberg-catalog", target.iceberg_catalog, "--namespace", str(target.namespace)]
-    return words
-
-
-@contextmanager
-def landing(work: Work, target: LandingTarget, proxy: StoreProxy, directory: Path) -> Iterator[Running]:
-    with running(*arguments(work, target, proxy.endpoint), directory=directory) as process:
-        yield process
-
-
-@pytest.fixture
-def signed(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "1")
-
-
 @pytest.mark.usefixtures("signed")
-@pytest.mark.parametrize(("form", "mode"), KILLED)
+@pytest.mark.parametrize(("form", "mode", "write_mode"), KILLED_KINDS)
 def test_killed_at_requests_that_write(
-    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str, write_mode: str
 ) -> None:
     """Each run gets a little further, and is killed, before a request or when the store has done it."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     rng, kills = random.Random(seed), 0
-    target = target_of(place(store, f"killed-{form}-{mode}-{seed}"), form, mode)
+    target = target_of(place(store, f"killed-{form}-{mode}-{seed}"), form, mode, write_mode)
     status = -signal.SIGKILL
     while status:
         proxy.nth_write(rng.randint(1, 60) if kills < 6 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
@@ -210,18 +135,20 @@ def test_killed_at_requests_that_write(
 
 
 @pytest.mark.usefixtures("signed")
-@pytest.mark.parametrize("fate", [LOSE, REFUSE])
-@pytest.mark.parametrize(("form", "mode"), [("parquet", CHANGELOG), ("parquet", CURRENT), ("delta", CHANGELOG)])
+@pytest.mark.parametrize("fate", [LOSE, REFUSE, CUT, CUT_BEHIND])
+@pytest.mark.parametrize(("form", "mode", "write_mode"), LOST_KINDS)
 def test_answers_are_lost(
-    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str, fate: str
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str, write_mode: str, fate: str
 ) -> None:
-    """Every fifth request has been done and is not answered, or is refused for the moment.
+    """Every fifth request has been done and is not answered, or is refused for the moment; or connections are cut.
 
     The run is a process of its own: ``deltalake`` keeps other threads of its process from running while it waits.
     """
     numbers = iter(range(1 << 30))
     proxy.choose = lambda *_: fate if next(numbers) % 5 == 4 else "pass"
-    target = target_of(place(store, f"lost-{form}-{mode}-{fate}"), form, mode)
+    target = target_of(
+        place(store, f"lost-{form}-{mode}-{write_mode}-{fate.replace(' ', '-')}"), form, mode, write_mode
+    )
     with landing(work, target, proxy, tmp_path) as process:
         output = process.standard_error()
         assert process.process.wait() == 0, output
@@ -333,7 +260,6 @@ def test_what_cannot_be_in_a_store_yet(store: LakeStore) -> None:
     for target in (
         LandingTarget(where, "iceberg"),
         LandingTarget(where, "delta", catalog_impl="spark", namespace="shop"),
-        LandingTarget(where, "delta", mode=HISTORY, write_mode=MERGE_ON_READ),
     ):
         with pytest.raises(LakeError, match="cannot be in a store yet"), Lake(target):
             pass
