@@ -11,6 +11,7 @@ from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
 from headwater.apply.worker import ApplyWorker
+from headwater.errors import TargetError
 
 pytestmark = pytest.mark.server
 
@@ -109,3 +110,15 @@ def test_a_row_that_a_conflict_refuses(pair: Pair, slot: str) -> None:
     assert pair.run(OURS, LETTERS.format(slot)) == [("INSERT", "1", 1), ("INSERT", "3", 1)]
     assert len([line for line in lines if line.startswith("warning: INSERT")]) == 2
     assert pair.run(OURS, "SELECT count(*) FILTER (WHERE v = 'local'), count(*) FROM s.t") == [(2, 5)]
+
+
+def test_a_row_that_cannot_be_put_aside_either(pair: Pair, slot: str) -> None:
+    """The target's encoding has no such letter: that is an error, rather than tried again and again."""
+    pair.run(SOURCE, "INSERT INTO s.t VALUES (1, 'ok')", "INSERT INTO s.t VALUES (2, '\u4e2d')")
+    pair.run(SOURCE, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    pair.run("latin", "CREATE SCHEMA s", TABLES[0])
+    refusals = RefusalOptions(enables=True, dead_letters=("s.*",))
+    request = pair.request(slot, "p", refusals=refusals, target=pair.place("latin"))
+    with pytest.raises(TargetError, match="has no equivalent in encoding"):
+        ApplyWorker(request, lambda _: None).run()
+    assert pair.run("latin", "SELECT * FROM s.t") == [(1, "ok")]

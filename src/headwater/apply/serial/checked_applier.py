@@ -100,12 +100,12 @@ class CheckedApplier(RowApplier):
         self._settle()
         if is_done:
             self._size = size
-            self._keep(partial(self._attempt_again, send, count, size, dict(self._used)))
+            self._keep(partial(self._attempt_again, send, (self._number, count, size), dict(self._used)))
             self._number += count
         return is_done
 
     def _attempt_again(
-        self, send: Callable[[TargetConnection], bool], count: int, size: int, used: dict[int, MappedRelation]
+        self, send: Callable[[TargetConnection], bool], counts: tuple[int, int, int], used: dict[int, MappedRelation]
     ) -> None:
         """Have done again what had succeeded before all was rolled back.
 
@@ -113,6 +113,7 @@ class CheckedApplier(RowApplier):
             TargetError: it does not now; the source has to send the transaction again.
         """
         self._used.update(used)
+        self._number, count, size = counts
         if not self.attempt(send, count, size):
             raise AppliedAgainError("what was applied before was refused when it was applied again", sqlstate="40001")
 

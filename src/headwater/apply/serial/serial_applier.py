@@ -99,17 +99,17 @@ class SerialApplier(CheckedApplier):
     def _take(self, message: Message, size: int) -> None:
         """Take a message, of about so many bytes."""
         self._size = size
-        if type(message) in _CHANGES:
-            self._number += 1
-            if not self._aside.is_idle and not self._skipping.is_skipping:
-                assert isinstance(message, Insert | Update | Delete | Truncate)
-                self._set_aside(message)
-                return
-            self._is_taking = True
-        try:
+        if type(message) not in _CHANGES:
             _HANDLERS[type(message)](self, message)
+            return
+        assert isinstance(message, Insert | Update | Delete | Truncate)
+        self._number += 1
+        is_simple = self._aside.is_idle or self._skipping.is_skipping
+        # What is kept of a TRUNCATE for paused tables is sent again with what was before it.
+        self._is_taking = is_simple or not isinstance(message, Truncate)
+        try:
+            _HANDLERS[type(message)](self, message) if is_simple else self._set_aside(message)
         except TakenAgainError:
-            assert isinstance(message, Insert | Update | Delete | Truncate)
             self._is_taking = False
             self._set_aside(message)
         finally:
@@ -142,14 +142,14 @@ class SerialApplier(CheckedApplier):
             letters = self._aside.keep(relation, message, place)
         else:
             letters = self._aside.put(relation, message, place, error)
-        self._send_letters(letters)
+        self._send_letters(letters, type(message).__name__.upper())
 
-    def _send_letters(self, letters: list[Bound]) -> None:
-        self._keep(partial(self._send_letters, letters))
+    def _send_letters(self, letters: list[Bound], kind: str) -> None:
+        self._keep(partial(self._send_letters, letters, kind))
         self._ensure_open()
         self._as(None)
         for letter in letters:
-            self._send(letter)
+            self._send(letter, about=self._about(kind))
 
     def _carefully(self, message: Insert | Update | Delete) -> None:
         """Apply a change by itself; if the row is refused, it is put aside."""
