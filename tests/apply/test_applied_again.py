@@ -10,6 +10,7 @@ import pytest
 from apply.target_pairs import OURS, SOURCE, Pair, pair_of
 from headwater.apply.incoming.conflict_rules import ConflictRules
 from headwater.apply.incoming.refusal_options import RefusalOptions
+from headwater.apply.target import connection
 from headwater.apply.worker import ApplyWorker
 from headwater.errors import TargetError
 
@@ -94,12 +95,15 @@ def test_rows_of_a_large_transaction(pair: Pair, slot: str, streaming: str) -> N
     assert pair.run(OURS, "SELECT * FROM s.parts") == [(2, "ok")]
 
 
-def test_a_conflict_behind_many_changes_that_are_on_their_way(pair: Pair, slot: str) -> None:
+def test_a_conflict_behind_many_changes_that_are_on_their_way(
+    pair: Pair, slot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The target has answered what was refused before anything waits for it."""
+    monkeypatch.setattr(connection, "MOST_PENDING", 8)
     pair.run(OURS, "INSERT INTO s.t VALUES (10, 'local')")
-    pair.run(SOURCE, f"INSERT INTO s.t SELECT g, 'remote' FROM generate_series(1, {MANY}) g")
+    pair.run(SOURCE, "INSERT INTO s.t SELECT g, 'remote' FROM generate_series(1, 60) g")
     applied(pair, slot, conflicts=RULES, batches=False)
-    assert pair.run(OURS, "SELECT count(*), count(*) FILTER (WHERE v = 'local') FROM s.t") == [(MANY, 1)]
+    assert pair.run(OURS, "SELECT count(*), count(*) FILTER (WHERE v = 'local') FROM s.t") == [(60, 1)]
 
 
 def test_a_row_that_a_conflict_refuses(pair: Pair, slot: str) -> None:
