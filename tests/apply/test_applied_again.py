@@ -120,7 +120,7 @@ def test_a_row_that_cannot_be_put_aside_either(pair: Pair, slot: str) -> None:
     """The target's encoding has no such letter: that is an error, rather than tried again and again."""
     pair.run(SOURCE, "INSERT INTO s.t VALUES (1, 'ok')", "INSERT INTO s.t VALUES (2, '\u4e2d')")
     pair.run(SOURCE, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-    pair.run("latin", "CREATE SCHEMA s", TABLES[0])
+    pair.run("latin", "CREATE SCHEMA s", *TABLES)
     refusals = RefusalOptions(enables=True, dead_letters=("s.*",))
     request = pair.request(slot, "p", refusals=refusals, target=pair.place("latin"))
     with pytest.raises(TargetError, match="has no equivalent in encoding"):
