@@ -1,4 +1,4 @@
-"""What is applied again, without a refused row or with checks, is what was sent: the source is asked for nothing."""
+"""Transactions that are applied again, with checks or without a refused row: the source is asked for nothing."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MOST_CLOSE = 16
 
 
 class Outcome(Enum):
-    """What became of a run: it is applied, it was refused and undone, or it cannot be folded, and was not tried."""
+    """The outcome of a run: it is applied, it was refused and undone, or it cannot be folded, and was not tried."""
 
     APPLIED, REFUSED, NOT_TRIED = range(3)
 
