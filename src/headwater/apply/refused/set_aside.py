@@ -3,8 +3,8 @@
 A refusal ends the transaction first, as without any of this. Then that one is applied again with a savepoint before
 each change of a row that may be set aside: only there single refusals are known, and the rest can stay.
 
-Many changes of a large transaction are sent together, behind a savepoint. Where they are refused, they are parted, until
-few are left around what is refused. Those are taken by themselves, and so is what follows in the transaction.
+Many changes of a large transaction are sent together, behind a savepoint. Refused ones are parted, until only
+a few are left around what is refused. Those are taken by themselves, and so is what follows in the transaction.
 
 Invariants: what is set aside is committed with the rest of its transaction. Of a paused table every change is kept, in
 order. While a transaction is to be applied again, none comes as a batch or runs ahead.
