@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -15,6 +14,7 @@ import psycopg
 from apply.differential import SOURCE_DATABASE, rows_of
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from serving.service import wait_until
+from working_sessions import WorkingSessions
 
 SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'headwater %' AND pid <> pg_backend_pid()"
 WALSENDERS = "SELECT active_pid FROM pg_replication_slots WHERE active"
@@ -67,42 +67,40 @@ def answers(server: EmbeddedPostgres) -> bool:
     return True
 
 
-class Writing:
-    """Transactions that go on in a thread, one after the other; a context manager that ends them.
+class Writing(WorkingSessions):
+    """Transactions that go on in a session, one after the other, which is opened anew where it is lost.
 
     Args:
-        connect: opens a session; transaction: returns the statements of a number; pace: seconds between two.
+        connect: opens a session; pace: seconds between two transactions.
+        transaction: returns the statements of a number, together or one by one.
 
     Attributes:
         done: number of the last one that was committed.
     """
 
     def __init__(
-        self, connect: Callable[[], psycopg.Connection[Any]], transaction: Callable[[int], str], pace: float = 0.005
+        self,
+        connect: Callable[[], psycopg.Connection[Any]],
+        transaction: Callable[[int], str | list[str]],
+        pace: float = 0.005,
     ) -> None:
+        super().__init__()
         self._connect, self._transaction, self._pace = connect, transaction, pace
-        self._ends, self.done = Event(), 0
-        self._thread = Thread(target=self._run)
+        self.done = 0
 
-    def __enter__(self) -> Writing:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def _run(self, number: int) -> None:  # noqa: ARG002 (there is one session)
         numbers = count(1)
-        while not self._ends.is_set():
+        while not self._is_over.is_set():
             # A number whose commit was cut off may be there or not: it is not used again.
             with suppress(psycopg.OperationalError), self._connect() as session:
-                for number in numbers:
-                    session.execute(self._transaction(number).encode())
-                    self.done = number
-                    if self._ends.wait(self._pace):
+                for at in numbers:
+                    statements = self._transaction(at)
+                    for statement in [statements] if isinstance(statements, str) else statements:
+                        session.execute(statement.encode())
+                    self.done = at
+                    if self._is_over.wait(self._pace):
                         break
-            self._ends.wait(0.05)
+            self._is_over.wait(0.05)
 
 
 def source_keys(server: EmbeddedPostgres, query: str, database: str = SOURCE_DATABASE) -> list[Any]:

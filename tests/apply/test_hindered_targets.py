@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apply.scripts.script_runner import Script, Servers, new_script, place, run_in, server_of
+from apply.scripts.script_runner import Script, Servers, both_of, new_script, place, run_in
 from bad_input.standbys import catch_up, standby_of
 from headwater.local_servers.server_user import give_to_server
 from serving.service import backup_of, wait_until
@@ -21,8 +21,8 @@ SEEN = "SELECT count(*), min(a), max(a) FROM t"
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """Run both servers."""
-    with server_of(18) as publisher, server_of(18, wal_retrieve_retry_interval="200ms") as target:
-        yield Servers(publisher, target)
+    with both_of(18, wal_retrieve_retry_interval="200ms") as started:
+        yield started
 
 
 @pytest.fixture

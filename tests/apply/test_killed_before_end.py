@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from apply.scripts.script_runner import Script, Servers, new_script, rows_in, server_of
+from apply.scripts.script_runner import Script, Servers, both_of, new_script, rows_in
 from forked_commands import ForkedCommand
 from headwater.pg.lsn import Lsn
 
@@ -49,8 +49,8 @@ DAILY = ("two-phase",)
 @pytest.fixture(scope="module", params=[18, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 16))])
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """Run both servers of a major."""
-    with server_of(request.param) as publisher, server_of(request.param) as target:
-        yield Servers(publisher, target)
+    with both_of(request.param) as started:
+        yield started
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from apply.refused_and_killed import CHECKS, KEPT, MEND, TABLES, require_all, run, run_with_kills, write
-from apply.scripts.script_runner import Script, Servers, new_script, server_of
+from apply.scripts.script_runner import Script, Servers, both_of, new_script
 from headwater.pg.lsn import Lsn
 
 KILLS = [pytest.param(2, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.slow)]
@@ -19,8 +19,8 @@ MOST_STEPS = 120
 @pytest.fixture(scope="module", params=[18, pytest.param(16, marks=pytest.mark.slow)])
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """Run both servers of a major."""
-    with server_of(request.param) as publisher, server_of(request.param) as target:
-        yield Servers(publisher, target)
+    with both_of(request.param) as started:
+        yield started
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from apply.target_pairs import OURS, SOURCE, STOCK, Pair, pair_of
 from headwater.apply.incoming.requests import ApplyRequest
 from headwater.apply.progress.subscriptions import State, SubscribedTable
 from headwater.apply.progress.table_states import NEVER, OnlyTable, TableStates
-from headwater.apply.table_sync.moving_ahead import FEWEST_BYTES
+from headwater.apply.table_sync.moving_ahead import FEWEST_BYTES, STEP_SECONDS
 from headwater.apply.worker import ApplyWorker
 from headwater.pg.lsn import Lsn
 from serving.service import wait_until
@@ -134,6 +135,33 @@ def test_an_old_slot_is_moved_to_where_all_tables_are_copied(pair: Pair, moves: 
     ApplyWorker(replace(pair.request(slot, "p"), copies_data=True), lambda _: None).run()
     for table in ("s.ready", "s.waiting"):
         assert pair.rows(OURS)[table] == pair.rows(SOURCE)[table]
+
+
+def test_a_slot_that_is_being_moved_does_not_hinder_the_end(pair: Pair) -> None:
+    """Moving a slot that fails over waits for standbys, and here none comes."""
+    held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'WaitForStandbyConfirmation'"
+    for database in (SOURCE, OURS):
+        pair.run(database, "DROP SCHEMA IF EXISTS s CASCADE", "CREATE SCHEMA s", *TABLES)
+    pair.run(SOURCE, "DROP PUBLICATION IF EXISTS p", "CREATE PUBLICATION p FOR TABLE s.ready")
+    pair.run(SOURCE, "SELECT pg_create_logical_replication_slot('moved', 'pgoutput', failover => true)")
+    pair.run(SOURCE, f"SELECT pg_logical_emit_message(false, 'test', repeat('x', {FEWEST_BYTES}))", mixed(1))
+    pair.run(SOURCE, "SELECT pg_create_physical_replication_slot('standby', true)")
+    pair.run(SOURCE, "ALTER SYSTEM SET synchronized_standby_slots = 'standby'", "SELECT pg_reload_conf()")
+    request = replace(pair.request("moved", "p"), copies_data=True)
+    worker = ApplyWorker(request, lambda _: None)
+    applying = threading.Thread(target=worker.run)
+    applying.start()
+    try:
+        wait_until(lambda: pair.run(SOURCE, held) != [(0,)], WAIT_SECONDS)
+    finally:
+        began = time.monotonic()
+        worker.stop()
+        applying.join()
+        took = time.monotonic() - began
+        pair.run(SOURCE, "ALTER SYSTEM RESET synchronized_standby_slots", "SELECT pg_reload_conf()")
+        pair.run(SOURCE, "SELECT pg_drop_replication_slot('standby')")
+    assert took < STEP_SECONDS / 2
+    assert pair.run(SOURCE, "SELECT active FROM pg_replication_slots WHERE slot_name = 'moved'") == [(False,)]
 
 
 def test_a_place_that_is_chosen_counts_before_it_is_written() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from apply.scripts.script_runner import Script, Servers, new_script, place, server_of
+from apply.scripts.script_runner import Script, Servers, both_of, new_script, place
 from headwater.apply.incoming.messages import Insert, SentTuple
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.installation import install
@@ -28,8 +28,8 @@ PAGES = "SELECT pg_relation_size('headwater.origin_progress') / 8192"
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """Run both servers."""
-    with server_of(16) as publisher, server_of(16) as target:
-        yield Servers(publisher, target)
+    with both_of(16) as started:
+        yield started
 
 
 @pytest.fixture

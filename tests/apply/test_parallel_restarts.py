@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -21,6 +20,7 @@ import pytest
 from apply.differential import OURS, SOURCE_DATABASE, Applying, Differential, differential, rows_of, source_rows
 from headwater.apply.incoming.parallel_options import COMMIT, KEYS, ORDERS
 from serving.service import wait_until
+from working_sessions import WorkingSessions
 
 pytestmark = pytest.mark.server
 
@@ -40,39 +40,24 @@ KILLS = [*(pytest.param(6, order) for order in ORDERS)]
 KILLS += [pytest.param(60, order, marks=pytest.mark.slow) for order in ORDERS]
 
 
-class Writing:
-    """Sessions that write; a context manager that ends them.
+class Writers(WorkingSessions):
+    """Sessions that write.
 
     Args:
         connect: opens a session; seed: says what is written.
     """
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]], seed: int) -> None:
-        self._connect, self._seed, self._ends = connect, seed, Event()
-        self._threads = [Thread(target=self._run, args=[number]) for number in range(WRITERS)]
-        self.failures: list[BaseException] = []
+        super().__init__(range(WRITERS))
+        self._connect, self._seed = connect, seed
 
-    def __enter__(self) -> Writing:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        for thread in self._threads:
-            thread.join()
-        assert self.failures == []
-
-    def _run(self, writer: int) -> None:
-        chance = random.Random(f"{self._seed} {writer}")
-        try:
-            with self._connect() as session:
-                for at in count(1):
-                    session.execute(_transaction(chance, writer, at).encode())
-                    if self._ends.wait(0.01):
-                        break
-        except BaseException as error:
-            self.failures.append(error)
+    def _run(self, number: int) -> None:
+        chance = random.Random(f"{self._seed} {number}")
+        with self._connect() as session:
+            for at in count(1):
+                session.execute(_transaction(chance, number, at).encode())
+                if self._is_over.wait(0.01):
+                    break
 
 
 def _transaction(chance: random.Random, writer: int, at: int) -> str:
@@ -102,7 +87,7 @@ def test_a_worker_that_is_killed(tmp_path: Path, kills: int, order: str) -> None
     chance = random.Random(kills)
     with differential(tmp_path, (18, 18), TABLES, flags=flags_of(order)) as pair:
         worker = pair.worker
-        with Writing(pair.publisher.connect, kills):
+        with Writers(pair.publisher.connect, kills):
             for kill in range(kills):
                 if worker.process.poll() is None:
                     worker.stop(signal.SIGKILL)
@@ -132,7 +117,7 @@ def test_a_target_that_crashes(tmp_path: Path, crashes: int, order: str) -> None
         worker = pair.worker
         worker.stop(signal.SIGKILL)
         _start(worker, 0)
-        with Writing(pair.publisher.connect, crashes):
+        with Writers(pair.publisher.connect, crashes):
             for _ in range(crashes):
                 wait_until(lambda: _has_session(pair))
                 time.sleep(chance.random())

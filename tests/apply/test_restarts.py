@@ -10,16 +10,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from threading import Event, Thread
 
-import psycopg
 import pytest
 
 from apply.differential import OURS, SOURCE_DATABASE, Applying, Differential, differential, rows_of, source_rows
-from apply.killed_servers import WALSENDERS, kill_session
+from apply.killed_servers import WALSENDERS, Writing, kill_session
 from serving.service import wait_until
 
 pytestmark = pytest.mark.server
@@ -38,46 +34,18 @@ END_SECONDS = 60
 IDLE_SECONDS = 3.0
 
 
-class Writing:
-    """Transactions that go on in a thread, one after the other; a context manager that ends them.
+def transaction(number: int) -> list[str]:
+    """Return the statements of a transaction."""
+    log = f"INSERT INTO log SELECT {number}, i, repeat('x', 50) FROM generate_series(1, 3) i"
+    return ["BEGIN", log, f"UPDATE counter SET total = total + 1 WHERE id = {number % 2}", "COMMIT"]
 
-    Args:
-        connect: opens a session.
-        prepares: every fifth transaction is prepared, and every tenth is rolled back then.
-    """
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[object]], *, prepares: bool = False) -> None:
-        self._connect, self._prepares, self._ends = connect, prepares, Event()
-        self._thread = Thread(target=self._run)
-
-    def __enter__(self) -> Writing:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        numbers = count(1)
-        while not self._ends.is_set():
-            try:
-                with self._connect() as session:
-                    for number in numbers:
-                        self._write(session, number)
-                        if self._ends.wait(0.005):
-                            break
-            except psycopg.Error:
-                self._ends.wait(0.05)  # The server is restarted.
-
-    def _write(self, session: psycopg.Connection[object], number: int) -> None:
-        is_prepared = self._prepares and number % 5 == 0
-        session.execute("BEGIN")
-        session.execute(f"INSERT INTO log SELECT {number}, i, repeat('x', 50) FROM generate_series(1, 3) i".encode())
-        session.execute(f"UPDATE counter SET total = total + 1 WHERE id = {number % 2}".encode())
-        session.execute(f"PREPARE TRANSACTION 't{number}'".encode() if is_prepared else b"COMMIT")
-        if is_prepared:
-            session.execute(f"{'ROLLBACK' if number % 10 == 0 else 'COMMIT'} PREPARED 't{number}'".encode())
+def prepared_too(number: int) -> list[str]:
+    """Return the same, of which every fifth is prepared, and every tenth is rolled back then."""
+    statements, end = transaction(number), "ROLLBACK" if number % 10 == 0 else "COMMIT"
+    if number % 5:
+        return statements
+    return [*statements[:-1], f"PREPARE TRANSACTION 't{number}'", f"{end} PREPARED 't{number}'"]
 
 
 @pytest.mark.parametrize(("kills", "is_two_phase"), KILLS)
@@ -86,7 +54,7 @@ def test_a_worker_that_is_killed(tmp_path: Path, kills: int, is_two_phase: bool)
     chance = random.Random(kills)
     with differential(tmp_path, (18, 18), TABLES, is_two_phase=is_two_phase) as pair:
         worker = pair.worker
-        with Writing(pair.publisher.connect, prepares=is_two_phase):
+        with Writing(pair.publisher.connect, prepared_too if is_two_phase else transaction):
             for kill in range(kills):
                 if kill % 2:
                     end_by_itself(worker, chance)
@@ -141,7 +109,7 @@ def test_a_target_that_crashes(tmp_path: Path, restarts: int) -> None:
     settings = {"wal_writer_delay": "2s", "wal_writer_flush_after": "0"}
     chance = random.Random(restarts)
     with differential(tmp_path, (18, 18), TABLES, is_apart=True, settings=settings) as pair:
-        with Writing(pair.publisher.connect):
+        with Writing(pair.publisher.connect, transaction):
             for _ in range(restarts):
                 wait_until(lambda: session_of(pair) is not None)
                 time.sleep(chance.random())
@@ -158,7 +126,7 @@ def test_a_source_that_is_restarted(tmp_path: Path, restarts: int) -> None:
     """It is stopped, killed, or its walsenders are, upon which it recovers by itself."""
     chance = random.Random(restarts)
     with differential(tmp_path, (16, 16), TABLES, is_apart=True) as pair:
-        with Writing(pair.publisher.connect):
+        with Writing(pair.publisher.connect, transaction):
             for restart in range(restarts):
                 time.sleep(chance.random())
                 if restart % 4 == 0:
@@ -177,7 +145,7 @@ def test_connections_that_are_cut(tmp_path: Path, cuts: int) -> None:
     of_target = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headwater apply ours'"
     of_source = f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{OURS}'"
     with differential(tmp_path, (18, 18), TABLES) as pair:
-        with Writing(pair.publisher.connect):
+        with Writing(pair.publisher.connect, transaction):
             for cut in range(cuts):
                 wait_until(lambda: session_of(pair) is not None)
                 time.sleep(chance.random() / 4)

@@ -7,7 +7,6 @@ The table ``entries`` has no key: what came twice is there twice.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -16,6 +15,7 @@ import psycopg
 
 from bad_input.servers import run
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from working_sessions import WorkingSessions
 
 SESSIONS = 3
 TABLES = (
@@ -36,35 +36,20 @@ def contents(server: EmbeddedPostgres, database: str = "postgres") -> list[tuple
         return [session.execute(_DIGEST.format(name).encode()).fetchall()[0] for name in NAMES]
 
 
-class LargeWork:
+class LargeWork(WorkingSessions):
     """The sessions; a context manager that ends them.
 
     Args:
         primary: returns the server that takes changes now; seed: says what is done.
         first: number of the first session; no two of a number change the same tables.
-
-    Attributes:
-        transactions: that have ended, in any way.
     """
 
     def __init__(self, primary: Callable[[], EmbeddedPostgres], seed: int, first: int = 0) -> None:
-        self._primary, self._is_over = primary, threading.Event()
-        self.transactions = 0
-        numbers = range(first, first + SESSIONS)
-        self._threads = [threading.Thread(target=self._run, args=(seed, number)) for number in numbers]
+        super().__init__(range(first, first + SESSIONS))
+        self._primary, self._seed = primary, seed
 
-    def __enter__(self) -> LargeWork:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self, seed: int, number: int) -> None:
-        writer = _Writer(random.Random(f"{seed} {number}"), number)
+    def _run(self, number: int) -> None:
+        writer = _Writer(random.Random(f"{self._seed} {number}"), number)
         while not self._is_over.is_set():
             # The server may be down, and another one not the primary yet.
             with suppress(psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction), self._session() as session:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-import threading
 
 import psycopg
 
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from working_sessions import WorkingSessions
 
 SESSIONS = 3
 
 
-class Workload:
+class Workload(WorkingSessions):
     """Sessions that change rows at random, with savepoints, rollbacks and prepared transactions, until the end.
 
     Args:
@@ -21,20 +21,8 @@ class Workload:
     """
 
     def __init__(self, server: EmbeddedPostgres, seed: int, pause: float = 0.0) -> None:
+        super().__init__(range(SESSIONS))
         self._server, self._seed, self._pause = server, seed, pause
-        self._is_over = threading.Event()
-        self.transactions = 0
-        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(SESSIONS)]
-
-    def __enter__(self) -> Workload:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
 
     def _run(self, number: int) -> None:
         choose = random.Random(self._seed * SESSIONS + number)

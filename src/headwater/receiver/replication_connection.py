@@ -43,6 +43,9 @@ Connection, shutdown, too many connections; a slot that is active, as the server
 gone.
 """
 
+PATIENCE_SECONDS = 0.1
+"""How often it is asked whether to cancel what takes long."""
+
 
 class ReplicationConnection:
     """A connection of a walsender.
@@ -122,6 +125,26 @@ class ReplicationConnection:
             ConnectionLostError: the connection is lost.
         """
         return self._rows_of(self._run(command))
+
+    def rows_unless(self, ends: Callable[[], bool], command: str) -> list[Row]:
+        """Run a command that may take long, and return its rows; it is cancelled once it is to end.
+
+        Args:
+            ends: tells whether to end, then the server fails with 57014; command: see :meth:`rows`.
+
+        Raises:
+            ServerError: the server refuses, or has cancelled it.
+            ConnectionLostError: the connection is lost.
+        """
+        self._guarded(self._connection.send_query, command.encode())
+        while self._guarded(self._connection.is_busy):
+            self.wait(PATIENCE_SECONDS)
+            self._guarded(self._connection.consume_input)
+            if ends() and self._guarded(self._connection.is_busy):
+                self._guarded(self._connection.get_cancel().cancel)
+        rows = self.next_rows()
+        self.finish()
+        return rows
 
     def begin(self, command: str) -> None:
         """Send a command that has several results, which :meth:`next_rows` and :meth:`copied` take in their order.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apply.scripts.script_runner import Script, Servers, new_script, server_of, serving_of
+from apply.scripts.script_runner import Script, Servers, both_of, new_script, serving_of
 
 MAJORS = {"pg18": 18, "pg16": 16, "pg19": 19, "served": 18}
 SERVED = "served"
@@ -18,9 +18,8 @@ FORMS = [pytest.param(name, marks=[] if name == "pg18" else [pytest.mark.slow]) 
 @pytest.fixture(scope="package", params=FORMS)
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """Run the servers of a form."""
-    major = MAJORS[request.param]
-    with server_of(major) as publisher, server_of(major) as target:
-        yield Servers(publisher, target, request.param == SERVED)
+    with both_of(MAJORS[request.param], is_served=request.param == SERVED) as started:
+        yield started
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ Subscriptions run in threads, with what the command's flags come to; commands th
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -47,6 +48,17 @@ def server_of(major: int, **settings: str) -> EmbeddedPostgres:
     return EmbeddedPostgres(
         programs, settings={**SETTINGS, **more, **settings}, autovacuum=False, wal_segment_megabytes=1
     )
+
+
+@contextmanager
+def both_of(major: int, *, is_served: bool = False, **of_target: str) -> Iterator[Servers]:
+    """Run both servers of a major.
+
+    Args:
+        major: theirs; is_served: see :class:`Servers`; of_target: more settings of the target.
+    """
+    with server_of(major) as publisher, server_of(major, **of_target) as target:
+        yield Servers(publisher, target, is_served)
 
 
 def run_in(server: EmbeddedPostgres, database: str, *statements: str) -> None:

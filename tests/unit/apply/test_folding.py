@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from headwater.apply.batches import _folding as _f
-from headwater.remote_slots.framed_messages import Cells
+from headwater.apply.batches.batch import Messages
+from headwater.remote_slots.framed_messages import Cells, frame
 from headwater.rows.items import DELETE, INSERT, NULL, TEXT, UNCHANGED, UPDATE
 
 NATTS = 3
@@ -124,3 +125,17 @@ def _places(values: list[bytes]) -> list[int]:
     places = np.empty(len(values), np.int64)
     _f.key_places(data, rows, np.arange(len(values), dtype=np.int64), 1, 0, places)
     return [int(place) for place in places]
+
+
+def test_relations_of_changes_that_are_cut() -> None:
+    """Nothing is read behind the end of a message: such a change is left to who says what is wrong with it."""
+    whole = {b"I\0\0\1\2N": 258, b"U\0\0\1\2N": 258, b"U\0\0\1\2O": -1, b"D\0\0\1\2K": 258, b"C\0\0\1\2N": 0}
+    for message, relation in whole.items():
+        for size in range(1, len(message) + 1):
+            # Were more read, the rest would be taken for a part of it.
+            data, ends = np.frombuffer(message, np.uint8), np.array([size], np.int64)
+            oid = np.full(1, 7, np.int64)
+            _f.relations_of(data, data[:1], np.zeros(1, np.int64), ends, oid)
+            assert oid[0] == (relation if size == len(message) or not relation else -1)
+    cut = Messages.parse(frame(b"I\0\0", 5))
+    assert (cut.oid.tolist(), cut.relations) == ([-1], [])

@@ -26,18 +26,21 @@ _QUOTE, _BACKSLASH = 34, 92
 
 
 @borrowing_kernel
-def relations_of(data: Bytes, kind: NDArray[np.uint8], start: Int64s, oid: Int64s) -> None:
+def relations_of(data: Bytes, kind: NDArray[np.uint8], start: Int64s, end: Int64s, oid: Int64s) -> None:
     """Read which relation each change is of.
 
     Args:
-        data: uint8[]; kind: uint8[k]; start: int64[k] of messages.
+        data: uint8[]; kind: uint8[k]; start, end: int64[k] of messages, within the data.
         oid: int64[k] gets the relation's OID; 0 for what is no insert, update or delete; -1 for an update that has an
-            old tuple.
+            old tuple, and for a change that ends before its relation, or before what follows that.
     """
     for number in range(len(kind)):
         oid[number] = 0
         if kind[number] == 73 or kind[number] == 85 or kind[number] == 68:
             at = start[number] + 1
+            if end[number] < at + 5:
+                oid[number] = -1
+                continue
             for place in range(4):
                 oid[number] = oid[number] << 8 | np.int64(data[at + place])
             if kind[number] == 85 and data[at + 4] != 78:

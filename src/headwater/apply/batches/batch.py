@@ -33,7 +33,7 @@ class Messages:
     Attributes:
         data: uint8[], framed as a slot sends them.
         kind: uint8[k]; start, end: int64[k] where each lies; lsn: int64[k] that it was sent with.
-        oid: int64[k] the relation of a change, 0 for none, -1 for an update that has an old tuple.
+        oid: int64[k] the relation of a change, 0 for none, -1 for an update that has an old tuple, or one that is cut.
     """
 
     data: NDArray[np.uint8]
@@ -53,7 +53,7 @@ class Messages:
         own = np.frombuffer(data, np.uint8)
         messages = find_messages(own)
         oid = np.empty(len(messages.kind), np.int64)
-        relations_of(own, messages.kind, messages.start, oid)
+        relations_of(own, messages.kind, messages.start, messages.end, oid)
         return cls(own, *messages, oid)
 
     def part(self, first: int, last: int) -> Messages:
@@ -181,7 +181,7 @@ def _without_xids(messages: Messages) -> Messages | None:
     """Return changes without their transaction's ID; None if one has an old tuple beside the new one."""
     start = messages.start + _XID_BYTES
     oid = np.empty(len(start), np.int64)
-    relations_of(messages.data, messages.kind, start, oid)
+    relations_of(messages.data, messages.kind, start, messages.end, oid)
     if (oid < 0).any():
         return None
     return Messages(messages.data, messages.kind, start, messages.end, messages.lsn, oid)

@@ -3,6 +3,9 @@
 A refusal ends the transaction first, as without any of this. Then that one is applied again with a savepoint before
 each change of a row that may be set aside: only there single refusals are known, and the rest can stay.
 
+Many changes of a large transaction are sent together, behind a savepoint. Refused ones are parted, until only
+a few are left around what is refused. Those are taken by themselves, and so is what follows in the transaction.
+
 Invariants: what is set aside is committed with the rest of its transaction. Of a paused table every change is kept, in
 order. While a transaction is to be applied again, none comes as a batch or runs ahead.
 
@@ -55,7 +58,7 @@ class SetAside:
         self._patterns = TablePatterns.parse(options.dead_letters) if options.dead_letters else None
         self._paused: set[tuple[str, str]] = set()
         self._again = 0
-        self._is_again = False
+        self._is_again = self._is_close = False
 
     @property
     def is_asked_for(self) -> bool:
@@ -79,16 +82,21 @@ class SetAside:
     @property
     def is_idle(self) -> bool:
         """Whether changes are simply applied."""
-        return not self._paused and not self._is_again
+        return not self._paused and not self._is_again and not self._is_close
+
+    def look_closely(self) -> None:
+        """Have each change of a row by itself from here on, in the transaction that has begun."""
+        self._is_close = self.is_asked_for
 
     def begins(self, finish_lsn: int) -> None:
         """Note that a transaction begins."""
-        self._is_again = finish_lsn == self._again
+        self._is_again, self._is_close = finish_lsn == self._again, False
         if self._again and finish_lsn > self._again:
             self._again = 0
 
     def ends(self) -> None:
         """Note that a transaction ends that was applied."""
+        self._is_close = False
         if self._is_again:
             self._again, self._is_again = 0, False
 
@@ -109,7 +117,7 @@ class SetAside:
 
     def is_careful(self, name: tuple[str, str]) -> bool:
         """Tell whether each change of a table is to have a savepoint."""
-        return self._is_again and self._takes(name)
+        return (self._is_again or self._is_close) and self._takes(name)
 
     def keep(self, relation: SentRelation, change: Change, place: Place) -> list[Bound]:
         """Return what keeps a change of a paused table."""

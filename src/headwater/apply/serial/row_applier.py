@@ -9,6 +9,7 @@ apply_handle_tuple_routing).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 
 from headwater.apply.conflicts.checked_changes import CheckedChanges
@@ -23,6 +24,7 @@ from headwater.apply.incoming.messages import (
 )
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
 from headwater.apply.progress.installation import SCHEMA
+from headwater.apply.refused.set_aside import AppliedAgainError
 from headwater.apply.serial.sent_transactions import Place, Step
 from headwater.apply.serial.target_transaction import TargetTransaction
 from headwater.apply.target.connection import Bound, Outcome
@@ -57,7 +59,12 @@ class RowApplier(TargetTransaction):
         if callable(step):
             step()
             return
-        root, mapped, message, kind = step
+        root, mapped, message, kind, self._number = step
+        if not self._aside.is_idle:
+            if self._relations.sent(message.oid) != root.sent:
+                raise AppliedAgainError("a relation was announced anew in a transaction", sqlstate="40001")
+            self._set_aside(message)
+            return
         self._use(root, message.oid)
         if not isinstance(message, Insert):
             self._check(root, _search_of(message), kind)
@@ -83,12 +90,13 @@ class RowApplier(TargetTransaction):
         sent = SentChange(mapped, bound, row)
         if conflicts is None:
             take = None if isinstance(message, Insert) else partial(self._note, mapped=mapped, message=message)
-            self._send(bound, take, self._about(kind, mapped, sent))
+            place = self._keep((root, mapped, message, kind, self._number))
+            self._send(bound, take, self._about(kind, mapped, sent, place))
         elif self.checks_changes:
             about = self._about(kind, mapped, sent, Place.lost(remote))
             self._check_row(conflicts, AppliedChange(mapped, message, remote, about))
         else:
-            place = self._keep((root, mapped, message, kind))
+            place = self._keep((root, mapped, message, kind, self._number))
             about = self._about(kind, mapped, sent, place)
             if isinstance(message, Insert):
                 self._send(bound, None, about)
@@ -162,12 +170,21 @@ class RowApplier(TargetTransaction):
     def _truncate(self, message: Truncate) -> None:
         mapped = [(oid, table) for oid in message.oids if (table := self._opened(oid, "TRUNCATE"))]
         if mapped:
+            self._keep(partial(self._truncate_again, message, self._number))
             self._empty(mapped, message.restart_seqs)
 
+    def _truncate_again(self, message: Truncate, number: int) -> None:
+        self._number = number
+        if self._aside.is_idle:
+            self._truncate(message)
+        else:
+            self._set_aside(message)
+
+    @abstractmethod
+    def _set_aside(self, message: Insert | Update | Delete | Truncate) -> None:
+        """Apply a change, unless it is kept for a paused table, or refused and put aside."""
+
     def _empty(self, tables: list[tuple[int, MappedRelation]], restart_seqs: bool) -> None:
-        for oid, table in tables:
-            self._use(table, oid)
-        self._keep(partial(self._empty, tables, restart_seqs))
         # Of several owners' tables the session's role empties all, together.
         roles = {table.role for _, table in tables}
         self._as(roles.pop() if len(roles) == 1 else None)

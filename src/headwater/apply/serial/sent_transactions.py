@@ -19,9 +19,9 @@ MOST_BYTES = 64 << 20
 """Bytes of values that are kept of a transaction; a step counts for some more."""
 _STEP_BYTES = 700
 
-Step = tuple[MappedRelation, MappedRelation, RowChange, str] | Callable[[], None]
-"""A change of a row with its table, that limited to a partition, and the kind of its message; or what sends something
-else again."""
+Step = tuple[MappedRelation, MappedRelation, RowChange, str, int] | Callable[[], None]
+"""A change of a row with its table, that limited to a partition, the kind of its message, and its number in the
+transaction; or what sends something else again."""
 
 
 @dataclass(eq=False)

@@ -40,8 +40,8 @@ from headwater.apply.progress.origin_progress import come_to, will_end
 from headwater.apply.progress.origins import CHECK_DEFERRED, move
 from headwater.apply.refused.dead_letters import Place as PlaceOfLetter
 from headwater.apply.refused.set_aside import is_of_row, parted
-from headwater.apply.serial.checked_applier import UNDO, CheckedApplier
-from headwater.apply.target.connection import Bound, Statement
+from headwater.apply.serial.checked_applier import UNDO, CheckedApplier, TakenAgainError
+from headwater.apply.target.connection import Bound, Outcome, Statement
 from headwater.apply.target.prepared_transactions import gid_of, has_prepared
 from headwater.apply.target.refusals import changed_meanwhile
 from headwater.apply.target.statements import guard
@@ -99,13 +99,21 @@ class SerialApplier(CheckedApplier):
     def _take(self, message: Message, size: int) -> None:
         """Take a message, of about so many bytes."""
         self._size = size
-        if type(message) in _CHANGES:
-            self._number += 1
-            if not self._aside.is_idle and not self._skipping.is_skipping:
-                assert isinstance(message, Insert | Update | Delete | Truncate)
-                self._set_aside(message)
-                return
-        _HANDLERS[type(message)](self, message)
+        if type(message) not in _CHANGES:
+            _HANDLERS[type(message)](self, message)
+            return
+        assert isinstance(message, Insert | Update | Delete | Truncate)
+        self._number += 1
+        is_simple = self._aside.is_idle or self._skipping.is_skipping
+        # What is kept of a TRUNCATE for paused tables is sent again with what was before it.
+        self._is_taking = is_simple or not isinstance(message, Truncate)
+        try:
+            _HANDLERS[type(message)](self, message) if is_simple else self._set_aside(message)
+        except TakenAgainError:
+            self._is_taking = False
+            self._set_aside(message)
+        finally:
+            self._is_taking = False
 
     def _set_aside(self, message: Insert | Update | Delete | Truncate) -> None:
         """Apply a change, unless it is kept for a paused table, or refused and put aside."""
@@ -134,20 +142,21 @@ class SerialApplier(CheckedApplier):
             letters = self._aside.keep(relation, message, place)
         else:
             letters = self._aside.put(relation, message, place, error)
-        self._send_letters(letters)
+        self._send_letters(letters, type(message).__name__.upper())
 
-    def _send_letters(self, letters: list[Bound]) -> None:
-        self._keep(partial(self._send_letters, letters))
+    def _send_letters(self, letters: list[Bound], kind: str) -> None:
+        self._keep(partial(self._send_letters, letters, kind))
         self._ensure_open()
         self._as(None)
         for letter in letters:
-            self._send(letter)
+            self._send(letter, about=self._about(kind))
 
     def _carefully(self, message: Insert | Update | Delete) -> None:
         """Apply a change by itself; if the row is refused, it is put aside."""
         if self._opened(message.oid, type(message).__name__.upper()) is None:
             return
         self.flush()
+        self._lose()
         role, self._refused, self._is_guarded = self._role, None, True
         self._send(_SAVEPOINT)
         try:
@@ -245,7 +254,7 @@ class SerialApplier(CheckedApplier):
         self._begins(RemoteTransaction(message.xid, message.final_lsn, message.time))
 
     def _begins(self, remote: RemoteTransaction) -> None:
-        self._remote, self._number, self._is_careful = remote, 0, False
+        self._remote, self._number, self._is_careful, self._is_close = remote, 0, False, False
         if remote.finish_lsn is not None:
             self._aside.begins(remote.finish_lsn)
             self._tables.begins(remote.finish_lsn)
@@ -271,6 +280,8 @@ class SerialApplier(CheckedApplier):
         Args:
             xid: its own; end_lsn: of the record of this; is_prepared: it is to be prepared.
         """
+        # What was sent before may be sent again, this may not.
+        self.flush()
         for statement in (BEGIN, will_end(self._gid(xid), end_lsn, is_prepared=is_prepared), COMMIT):
             self._send(statement)
 
@@ -315,12 +326,20 @@ class SerialApplier(CheckedApplier):
         for mapped in self._used.values():
             self._send(guard(mapped), about=self._about(kind, mapped))
         self._used.clear()
-        ended = self._sent.end(partial(self._end, end_lsn, time, command, kind))
+        forget, finish_lsn = (
+            self._sent.end(partial(self._end, end_lsn, time, command, kind)),
+            self._required().finish_lsn,
+        )
+
+        def ended(_: Outcome) -> None:
+            self._ended_at = finish_lsn or 0
+            forget()
+
         if command is COMMIT:
             self._send(come_to(end_lsn), about=self._about(kind))
         self._send(CHECK_DEFERRED, about=self._about(kind))
         self._send(move(end_lsn, time))
-        self._send(command, lambda _: ended(), self._about(kind))
+        self._send(command, ended, self._about(kind))
         self._is_open = False
         self._aside.ends()
         self._committed(end_lsn)

@@ -101,8 +101,9 @@ class TargetTransaction(ABC):
         self._sent = SentTransactions()
         self._failed: Place | None = None
         self._to_check: Place | None = None
-        self._is_careful = False
-        self._size = 0
+        self._is_careful = self._is_close = False
+        self._is_taking = self._is_resending = self._has_resent = False
+        self._size = self._ended_at = 0
         self._server = relations.server
 
     @property
@@ -112,7 +113,19 @@ class TargetTransaction(ABC):
         if conflicts is None:
             return False
         is_known = remote is not None and remote.finish_lsn in conflicts.careful
-        return is_known or self._is_careful or self._is_guarded or self.comes_apart
+        is_close = self._is_close and conflicts.resends
+        return is_known or self._is_careful or is_close or self._is_guarded or self.comes_apart
+
+    @property
+    def may_fold(self) -> bool:
+        """Whether changes of the transaction may be applied together, behind a savepoint."""
+        return not self.comes_apart and (self._is_close or not self.checks_changes)
+
+    @property
+    def resends(self) -> bool:
+        """Whether transactions may have to be applied again: after a conflict, or without a row that is refused."""
+        conflicts = self._conflicts
+        return (conflicts is not None and conflicts.resends) or self._aside.is_asked_for
 
     @property
     def comes_apart(self) -> bool:
@@ -122,7 +135,7 @@ class TargetTransaction(ABC):
     @property
     def leaves_out(self) -> bool:
         """Whether changes that are not applied may be left out: there may be any, and nothing looks at numbers."""
-        if self.comes_apart or not self._aside.is_idle:
+        if self.comes_apart or self._aside.is_asked_for or not self._aside.is_idle:
             return False
         relations = self._relations
         return any(not self._tables.is_ready(relations.mapped(oid, str).oid) for oid in relations.known)
@@ -159,8 +172,8 @@ class TargetTransaction(ABC):
 
     def _keep(self, step: Step) -> Place:
         """Keep a step, so that it can be sent again."""
-        remote, conflicts = self._required(), self._conflicts
-        if remote.finish_lsn is None or conflicts is None or not conflicts.resends:
+        remote = self._required()
+        if remote.finish_lsn is None or not self.resends or self._skipping.is_set:
             return Place.lost(remote)
         return self._sent.add(remote, step, self._size)
 

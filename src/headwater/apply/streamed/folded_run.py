@@ -8,6 +8,7 @@ PostgreSQL: no counterpart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 
 from headwater.apply.batches.batch import Messages, is_row_change
@@ -18,9 +19,21 @@ from headwater.apply.batches.net_changes import RepeatedError, Unfoldable
 from headwater.apply.serial.serial_applier import SerialApplier
 from headwater.errors import DecodingError, TargetError
 
+FEW_LEFT, PARTS = 32, 8
+"""Changes that are applied one by one where a run is refused; a longer one is parted into so many."""
 
-def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -> bool:
-    """Apply a run to the transaction that has begun, and wait until that is done; false if it has to be one by one.
+MOST_CLOSE = 16
+"""How often a run is parted down to that: where more is refused, what is left comes one by one as soon."""
+
+
+class Outcome(Enum):
+    """The outcome of a run: it is applied, it was refused and undone, or it cannot be folded, and was not tried."""
+
+    APPLIED, REFUSED, NOT_TRIED = range(3)
+
+
+def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -> Outcome:
+    """Apply a run to the transaction that has begun, and wait until that is done, if it can be.
 
     Args:
         applier: of the transaction; bulk: tables of its session; messages: changes alone.
@@ -29,24 +42,26 @@ def apply_folded(applier: SerialApplier, bulk: BulkTables, messages: Messages) -
         TargetError: the target refuses something of what came before.
         ConnectionLostError: the target is lost.
     """
-    if applier.comes_apart or applier.checks_changes:
-        return False
+    if not applier.may_fold:
+        return Outcome.NOT_TRIED
     applier.flush()
     try:
         applier.open_tables(messages.relations)
     except TargetError:
-        return False
+        return Outcome.NOT_TRIED
     tables = bulk.of(messages)
     if len(tables) < len(messages.relations):
-        return False
+        return Outcome.NOT_TRIED
     try:
         folded = fold_batch(messages, tables)
     except RepeatedError as error:
         bulk.rest(error.table)
-        return False
+        return Outcome.NOT_TRIED
     except (Unfoldable, DecodingError):
-        return False
-    return applier.attempt(partial(send_folded, folded=folded))
+        return Outcome.NOT_TRIED
+    size = int((messages.end - messages.start).sum())
+    is_done = applier.attempt(partial(send_folded, folded=folded), len(messages.kind), size)
+    return Outcome.APPLIED if is_done else Outcome.REFUSED
 
 
 class RunApplier:
@@ -62,6 +77,7 @@ class RunApplier:
         self, serial: SerialApplier, bulk: BulkTables | None, one_by_one: Callable[[Messages], None], at: int = 1
     ) -> None:
         self._serial, self._bulk, self._one_by_one, self._at = serial, bulk, one_by_one, at
+        self._close = 0
 
     def apply(self, run: Messages, plain: Messages | None) -> None:
         """Apply messages.
@@ -79,5 +95,26 @@ class RunApplier:
             run, plain = run.chosen(which), None if plain is None else plain.chosen(which)
         if not len(run.kind):
             return
-        if plain is None or self._bulk is None or not apply_folded(self._serial, self._bulk, plain):
+        if plain is None or self._bulk is None:
             self._one_by_one(run)
+        else:
+            self._fold(self._bulk, run, plain)
+
+    def _fold(self, bulk: BulkTables, run: Messages, plain: Messages) -> None:
+        """Apply changes together, as far as they can be; those around one that is refused, or in conflict, one by one.
+
+        So neither what comes before them in the transaction is applied again, nor what follows one by one.
+        """
+        outcome, count = apply_folded(self._serial, bulk, plain), len(plain.kind)
+        if outcome == Outcome.APPLIED:
+            return
+        if outcome == Outcome.NOT_TRIED or not self._serial.resends or self._close >= MOST_CLOSE:
+            self._one_by_one(run)
+        elif count <= FEW_LEFT:
+            self._close += 1
+            self._serial.look_closely()
+            self._one_by_one(run)
+        else:
+            step = -(-count // PARTS)
+            for first in range(0, count, step):
+                self._fold(bulk, run.part(first, first + step), plain.part(first, first + step))

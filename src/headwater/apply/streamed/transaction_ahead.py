@@ -11,7 +11,7 @@ from __future__ import annotations
 from headwater.apply.batches.batch import Messages
 from headwater.apply.incoming.messages import Change, Message, StreamCommit, StreamPrepare, read_message
 from headwater.apply.incoming.remote_transaction import RemoteTransaction
-from headwater.apply.streamed.folded_run import apply_folded
+from headwater.apply.streamed.folded_run import Outcome, apply_folded
 from headwater.apply.streamed.parallel_sessions import ParallelSession, ParallelSessions
 from headwater.errors import TargetError
 
@@ -62,7 +62,7 @@ class TransactionAhead:
         self._sessions.has_patience(self._session)
         self._enter(xid)
         session = self._session
-        if session.bulk is None or not apply_folded(session.applier, session.bulk, plain):
+        if session.bulk is None or apply_folded(session.applier, session.bulk, plain) != Outcome.APPLIED:
             for data, lsn in run:
                 session.applier.change(read_message(data, lsn, is_streamed=True))
 

@@ -27,7 +27,7 @@ FEWEST_BYTES = 16 << 20
 """WAL that is decoded as soon."""
 
 STEP_BYTES, STEP_SECONDS = 512 << 20, 10
-"""WAL that a slot is moved over at a time, and how long that may take: nothing else is tended meanwhile."""
+"""WAL that a slot is moved over at a time, and how long that may take: nothing is tended meanwhile but being ended."""
 
 _IN_USE = "55006"
 _PLACE = "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots WHERE slot_name = {}"
@@ -69,7 +69,7 @@ def move_ahead(
         while at < place and not is_ending():
             copies.tend(connection, 0)
             to = min(place, at + STEP_BYTES)
-            if not _moved(source, subscription.slot, to):
+            if not _moved(source, subscription.slot, to, is_ending):
                 return
             at = to
     if at == place:
@@ -80,8 +80,8 @@ def _lsn(text: str | None) -> int:
     return int(Lsn.parse(str(text)))
 
 
-def _moved(source: ReplicationConnection, slot: str, lsn: int) -> bool:
-    """Move the slot; false if the server cannot, or takes too long.
+def _moved(source: ReplicationConnection, slot: str, lsn: int, is_ending: Callable[[], bool]) -> bool:
+    """Move the slot; false if the server cannot, takes too long, or was told to leave it as this is to end.
 
     Raises:
         ServerError: somebody else reads it.
@@ -89,7 +89,7 @@ def _moved(source: ReplicationConnection, slot: str, lsn: int) -> bool:
     """
     try:
         source.rows(f"SET statement_timeout = '{STEP_SECONDS}s'")
-        source.rows(_MOVE.format(literal(slot), literal(str(Lsn(lsn)))))
+        source.rows_unless(is_ending, _MOVE.format(literal(slot), literal(str(Lsn(lsn)))))
     except ServerError as error:
         if isinstance(error, ConnectionLostError) or error.sqlstate == _IN_USE:
             raise
