@@ -38,10 +38,12 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.base.overrides import override
 from headwater.errors import LakeError, LakeNameError
+from headwater.lakes.catalogs.commits import patiently
+from headwater.lakes.catalogs.prepared_commit import PreparedCommit
 from headwater.lakes.deletes.deleted_rows import Positions
 from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
-from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
+from headwater.lakes.iceberg_catalog import CATALOG_FILE, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
 from headwater.lakes.lake_table import (
     DataFile,
@@ -100,7 +102,7 @@ class IcebergFormat(LakeFormat[Where]):
     def table(self, place: Where, source: str, name: str) -> IcebergLakeTable:
         identifier = self.identifier(name)
         with iceberg_errors(place):
-            self.catalog.create_namespace_if_not_exists(identifier[:-1])
+            patiently(lambda: self.catalog.create_namespace_if_not_exists(identifier[:-1]))
         return IcebergLakeTable(self.catalog, identifier, place.absolute(), source, deletes_beside=self._deletes_beside)
 
     def identifier(self, name: str) -> tuple[str, ...]:
@@ -283,8 +285,8 @@ class IcebergLakeTable(LakeTable):
 
     def _begun(self, schema: pa.Schema) -> Transaction:
         if self._table is None:
-            place = str(self.place)
-            return self._catalog.create_table_transaction(self._identifier, schema, place, properties=_PROPERTIES)
+            place, create = str(self.place), self._catalog.create_table_transaction
+            return patiently(lambda: create(self._identifier, schema, place, properties=_PROPERTIES))
         transaction = self._table.transaction()
         with transaction.update_schema() as update:
             update.union_by_name(schema)

@@ -30,6 +30,9 @@ _ICEBERG = {
     "region_name": "s3.region",
     "anon": "s3.anonymous",
 }
+CREDENTIALS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+"""Properties of pyiceberg that belong together."""
+
 _REGION, _ANY_REGION = {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1"
 """Variables that name the region; what servers take that are not Amazon's."""
 
