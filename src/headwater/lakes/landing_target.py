@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from headwater.errors import LakeError
+from headwater.lakes.catalogs.table_places import OF_CATALOG, OF_TARGET
 from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
@@ -72,6 +73,7 @@ class LandingTarget:
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
+        table_location: of tables of Iceberg, one of :data:`headwater.lakes.catalogs.table_places.TABLE_LOCATIONS`.
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
     """
 
@@ -89,6 +91,7 @@ class LandingTarget:
     follows_oid: bool = False
     write_mode: str = COPY_ON_WRITE
     rewrite_budget: int = REWRITE_BUDGET
+    table_location: str = OF_TARGET
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", self.where.absolute())
@@ -157,6 +160,7 @@ class LandingTarget:
             snapshot=str(known.get("snapshot", NEVER)),
             catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
             jsonb=str(known.get("jsonb", AS_STRING)),
+            table_location=str(known.get("table-location", OF_TARGET)),
         )
 
 
@@ -197,8 +201,18 @@ def load_object(path: Where) -> dict[str, Any]:
 def _iceberg(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.iceberg_table import IcebergFormat
 
-    deletes_beside = target.write_mode == MERGE_ON_READ
-    return IcebergFormat(target.where, target.iceberg_catalog, target.namespace, deletes_beside=deletes_beside)
+    if target.table_location == OF_CATALOG and target.iceberg_catalog is None:
+        raise LakeError(
+            "the catalog that a directory has keeps its tables there",
+            hint="name another one (--iceberg-catalog NAME), or leave out --table-location",
+        )
+    return IcebergFormat(
+        target.where,
+        target.iceberg_catalog,
+        target.namespace,
+        deletes_beside=target.write_mode == MERGE_ON_READ,
+        places_itself=target.table_location == OF_CATALOG,
+    )
 
 
 def _spark(target: LandingTarget) -> LakeFormat[Any]:

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from headwater.lakes.catalogs.doubts import is_refusal, may_pass
-from headwater.lakes.catalogs.rest_requests import commit_in_one_request, takes_several_tables
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -81,6 +80,8 @@ def patiently(ask: Callable[[], T]) -> T:
 def _commit(catalog: Catalog, commits: Sequence[PreparedCommit]) -> None:
     from pyiceberg.catalog.rest import RestCatalog
     from pyiceberg.catalog.sql import SqlCatalog
+
+    from headwater.lakes.catalogs.rest_requests import commit_in_one_request, takes_several_tables
 
     if isinstance(catalog, SqlCatalog):
         with _one_transaction(catalog) as within:
