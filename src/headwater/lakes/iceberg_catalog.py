@@ -65,10 +65,11 @@ def _configured(name: str, options: Mapping[str, str]) -> Catalog:
         return catalog
     from pyiceberg.catalog.rest import RestCatalog
 
-    from headwater.lakes.catalogs.rest_requests import limit_requests
+    from headwater.lakes.catalogs.rest_requests import keep_credentials_apart, limit_requests
 
     assert isinstance(catalog, RestCatalog)
     limit_requests(catalog)
+    keep_credentials_apart(catalog)
     is_signed = "s3.access-key-id" in catalog.properties
     ours = {key: value for key, value in options.items() if not (is_signed and key in CREDENTIALS)}
     catalog.properties = {**ours, **catalog.properties}

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,8 +19,10 @@ from bad_input.running_command import running
 from headwater.errors import LakeError
 from headwater.lakes.catalogs.table_places import OF_CATALOG
 from headwater.lakes.compaction import compact
+from headwater.lakes.iceberg_catalog import open_catalog
 from headwater.lakes.iceberg_table import COMMIT_LSN
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.stores.library_options import CREDENTIALS
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import CHANGELOG
 from headwater.pg.lsn import Lsn
@@ -142,6 +145,9 @@ def test_small_files_are_put_together(work: Work, catalog: Named, tmp_path: Path
     assert not work.land(work.engine, target).rows
 
 
+OF_CONFIGURATION = dict.fromkeys(CREDENTIALS, "of-the-configuration")
+
+
 def test_credentials_of_the_catalog(work: Work, jars: Path, tmp_path: Path) -> None:
     """What it gives with tables is in the files' properties, and nowhere else."""
     key, secret = "GIVEN-WITH-TABLES", "kept-by-the-catalog"
@@ -149,12 +155,13 @@ def test_credentials_of_the_catalog(work: Work, jars: Path, tmp_path: Path) -> N
     warehouse = tmp_path / "warehouse"
     with (
         rest_server(jars, warehouse, *words) as address,
-        Named(NAME, {"type": "rest", "uri": address, "s3.access-key-id": "OF-CONFIGURATION"}).configured() as catalog,
+        Named(NAME, {"type": "rest", "uri": address, **OF_CONFIGURATION}).configured() as catalog,
     ):
         target = catalog.target(tmp_path / "secret", table_location=OF_CATALOG)
         check_landed(work, target)
-        with opened(target) as there:
-            assert there.load_table(identifier(target, "public.a")).io.properties["s3.access-key-id"] == key
+        with closing(open_catalog(target.where, NAME)) as there:
+            properties = there.load_table(identifier(target, "public.a")).io.properties
+        assert [properties[name] for name in CREDENTIALS] == [key, secret, ""]
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in written if path.suffix == ".json"]
     texts = [path.read_bytes() for path in written]

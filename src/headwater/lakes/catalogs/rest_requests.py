@@ -3,18 +3,20 @@
 A commit to several tables is one request of Iceberg's REST specification (``POST /v1/{prefix}/transactions/commit``),
 which a catalog lists among its endpoints if it has it. It is made on pyiceberg's own session, which signs it.
 
-pyiceberg waits for an answer without end. So its session gets a limit here, and asks again for what only reads.
+pyiceberg waits for an answer without end. So its session gets a limit here, and asks again for what only reads. And it
+mixes credentials of several kinds, name by name, which are kept apart here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog.rest import _RETRY_ARGS, SIGV4, Endpoint, HttpMethod, RestCatalog
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.table import CommitTableRequest, TableIdentifier
+from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 from requests import HTTPError
 from requests.adapters import HTTPAdapter
@@ -22,8 +24,11 @@ from tenacity import retry
 from urllib3.util import Retry
 
 from headwater.base.overrides import override
+from headwater.lakes.stores.library_options import CREDENTIALS
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
     from headwater.lakes.catalogs.prepared_commit import PreparedCommit
 
 _PATH = "transactions/commit"
@@ -59,6 +64,17 @@ def limit_requests(catalog: RestCatalog) -> None:
     )
     for prefix in ("https://", "http://"):
         catalog._session.mount(prefix, _Limited(max_retries=again))
+
+
+def keep_credentials_apart(catalog: RestCatalog) -> None:
+    """Let credentials that come with a table be all of them: a token of the configuration belongs to another key."""
+    load = catalog._load_file_io
+
+    def loaded(properties: Mapping[str, str] = EMPTY_DICT, location: str | None = None) -> FileIO:
+        others = dict.fromkeys(CREDENTIALS, "") if CREDENTIALS[0] in properties else {}
+        return load({**others, **properties}, location)
+
+    catalog._load_file_io = loaded  # type: ignore[method-assign,assignment]
 
 
 def takes_several_tables(catalog: RestCatalog) -> bool:
