@@ -15,8 +15,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.utils.config import Config
 
 from headwater.lakes.as_of_view import read_as_of, tables_of
+from headwater.lakes.iceberg_table import COMMIT_LSN
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
+from headwater.pg.lsn import Lsn
 from landing.work import Work
 
 MODES = [
@@ -73,6 +75,13 @@ def read(target: LandingTarget, name: str, version: int | None = None) -> pa.Tab
             return None
         table = catalog.load_table(identifier(target, name))
         return table.scan(snapshot_id=version).to_arrow() if table.current_snapshot() is not None else None
+
+
+def commit_lsns(target: LandingTarget, name: str) -> list[int]:
+    """List how far each snapshot of a table has come."""
+    with opened(target) as catalog:
+        snapshots = catalog.load_table(identifier(target, name)).snapshots()
+    return [Lsn.parse(snapshot.summary[COMMIT_LSN]) for snapshot in snapshots if snapshot.summary is not None]
 
 
 def check_landed(work: Work, target: LandingTarget) -> None:
