@@ -324,8 +324,8 @@ class IcebergLakeTable(LakeTable):
 
     def _made(self, schema: pa.Schema) -> Table:
         """Have the catalog make the table where it wants it to be, without rows; an answer may have been lost."""
-        make = self._catalog.create_table_if_not_exists
-        return patiently(lambda: make(self._identifier, schema, properties=_PROPERTIES))
+        make, properties = self._catalog.create_table_if_not_exists, {**_PROPERTIES, SOURCE: self._source}
+        return patiently(lambda: make(self._identifier, schema, properties=properties))
 
     def _require_here(self, table: Table) -> None:
         if local_path(table.location()) != str(self.place) != table.location():
@@ -409,7 +409,8 @@ class IcebergLakeTable(LakeTable):
         if not self._places_itself:
             self._require_here(table)
         commit_lsn, source = _position(table)
-        if self._places_itself and table.current_snapshot() is None and not source:
+        if self._places_itself and table.current_snapshot() is None:
+            require_source(table.properties.get(SOURCE, ""), self._source, self.place)
             return Landed(-1, None, self._source)
         require_source(source, self._source, self.place)
         return Landed(commit_lsn, _schema(table), self._source)
