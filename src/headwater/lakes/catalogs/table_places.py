@@ -29,7 +29,8 @@ def place_of_table(location: str, properties: Mapping[str, Any], target: Where) 
     Raises:
         LakeError: it is in a store and the target in a directory, or the other way round.
     """
-    place = place_of(location, options_of_iceberg(properties)) if is_address(location) else Path(_path(location))
+    is_local = location.startswith("file:") or not is_address(location)
+    place = Path(_path(location)) if is_local else place_of(location, options_of_iceberg(properties))
     if isinstance(place, StorePath) != isinstance(target, StorePath):
         raise LakeError(
             f"the catalog lets the table lie in {location}",
