@@ -106,7 +106,7 @@ def test_answers_are_lost(work: Work, jars: Path, tmp_path: Path, fate: str, wor
             check_landed(work, target)
             marks = [commit_lsns(target, name) for name in TABLES]
     lost = [request.path for request in proxy.asked if request.fate == fate]
-    assert len(lost) > 3
+    assert lost
     assert (SEVERAL in lost) == (words == ())
     for of_table in marks:
         assert of_table == sorted(set(of_table)), "a commit a window"
