@@ -81,7 +81,7 @@ def commit_lsns(target: LandingTarget, name: str) -> list[int]:
     """List how far each snapshot of a table has come."""
     with opened(target) as catalog:
         snapshots = catalog.load_table(identifier(target, name)).snapshots()
-    return [Lsn.parse(snapshot.summary[COMMIT_LSN]) for snapshot in snapshots if snapshot.summary is not None]
+    return [Lsn.parse(str(snapshot.summary[COMMIT_LSN])) for snapshot in snapshots if snapshot.summary is not None]
 
 
 def check_landed(work: Work, target: LandingTarget) -> None:

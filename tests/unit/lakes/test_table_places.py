@@ -1,4 +1,4 @@
-"""Where a catalog lets tables lie, with whose credentials, and what errors say of its answers."""
+"""Places where a catalog lets tables lie, with whose credentials, and what errors say of its answers."""
 
 from __future__ import annotations
 

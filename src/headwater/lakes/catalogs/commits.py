@@ -5,8 +5,8 @@ REST catalog may take several tables in one request (:mod:`headwater.lakes.catal
 one table after the other.
 
 An answer that is lost leaves open whether a commit was made. The table says: it has the commit's snapshot, or not. If
-not, the commit is sent again. Its conditions let one of the two through, should the first one still be under way, and
-the table is looked at again where it is refused.
+not, the commit is sent again. Should the first one still be under way, its conditions let one of the two through. The
+table is looked at again where a commit is refused.
 """
 
 from __future__ import annotations

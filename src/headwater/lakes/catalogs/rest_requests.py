@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.catalog.rest import _RETRY_ARGS, SIGV4, Endpoint, HttpMethod, RestCatalog
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
-from pyiceberg.table import CommitTableRequest, TableIdentifier
+from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 from requests import HTTPError
@@ -74,7 +74,7 @@ def keep_credentials_apart(catalog: RestCatalog) -> None:
         others = dict.fromkeys(CREDENTIALS, "") if CREDENTIALS[0] in properties else {}
         return load({**others, **properties}, location)
 
-    catalog._load_file_io = loaded  # type: ignore[method-assign,assignment]
+    catalog._load_file_io = loaded  # type: ignore[method-assign]
 
 
 def takes_several_tables(catalog: RestCatalog) -> bool:
@@ -82,7 +82,7 @@ def takes_several_tables(catalog: RestCatalog) -> bool:
     return SEVERAL_TABLES in catalog._supported_endpoints
 
 
-@retry(**_RETRY_ARGS)
+@retry(**_RETRY_ARGS)  # type: ignore[call-overload,untyped-decorator]
 def commit_in_one_request(catalog: RestCatalog, commits: Sequence[PreparedCommit]) -> None:
     """Commit to several tables, as far as the catalog keeps its word to all of them or none.
 
@@ -106,7 +106,7 @@ def commit_in_one_request(catalog: RestCatalog, commits: Sequence[PreparedCommit
 def _change(commit: PreparedCommit) -> CommitTableRequest:
     *namespace, name = commit.table.name()
     return CommitTableRequest(
-        identifier=TableIdentifier(namespace=namespace, name=name),
+        identifier=TableIdentifier(namespace=Namespace(namespace), name=name),
         requirements=commit.requirements,
         updates=commit.updates,
     )
