@@ -82,7 +82,7 @@ def takes_several_tables(catalog: RestCatalog) -> bool:
     return SEVERAL_TABLES in catalog._supported_endpoints
 
 
-@retry(**_RETRY_ARGS)  # type: ignore[call-overload,untyped-decorator]
+@retry(**_RETRY_ARGS)  # type: ignore[call-overload]
 def commit_in_one_request(catalog: RestCatalog, commits: Sequence[PreparedCommit]) -> None:
     """Commit to several tables, as far as the catalog keeps its word to all of them or none.
 
