@@ -214,9 +214,9 @@ test-spark: servers $(SPARKS:%=build/spark-%/.ready) ## the data source and an o
 		echo "Spark $$spark"; build/spark-$$spark/bin/pytest $(ON_EACH_SPARK) || exit 1; \
 	done
 
-test-lakes: servers build/spark-4.2/.ready build/spark-4.1/.ready build/lakes/delta build/lakes/iceberg ## land through Spark's own writers: Delta on Spark 4.2, Iceberg on Spark 4.1
+test-lakes: servers build/spark-4.2/.ready build/spark-4.1/.ready build/lakes/delta build/lakes/iceberg ## land through Spark's own writers, Delta on Spark 4.2, Iceberg on Spark 4.1; and to a REST catalog
 	build/spark-4.2/bin/pytest --connector build/lakes/delta $(WITH_CONNECTOR)
-	build/spark-4.1/bin/pytest --connector build/lakes/iceberg $(WITH_CONNECTOR)
+	build/spark-4.1/bin/pytest --connector build/lakes/iceberg $(WITH_CONNECTOR) tests/landing/catalogs
 
 build/lakes/%: tests/landing/connectors/%.xml
 	@tools/system_package.sh openssl openssl

@@ -32,6 +32,7 @@ ROOMS += [
     "lakes/stores",
     "lakes/deletes",
     "lakes/settings",
+    "lakes/catalogs",
     "lakes",
 ]
 ROOMS += ["landing/settings", "landing/tables", "landing/key_index", "landing/mirrors", "landing"]

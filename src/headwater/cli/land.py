@@ -144,6 +144,12 @@ class LandFlags:
         metavar="NAME",
         help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
     )
+    table_location: str = from_choice(
+        "--table-location",
+        "target",
+        "catalog",
+        help="Where Iceberg's tables lie: in --to, or where the catalog of --iceberg-catalog lets them.",
+    )
     catalog_impl: str = from_choice(
         "--catalog-impl",
         "python",
@@ -296,6 +302,7 @@ class LandFlags:
                 write_mode=self.write_mode,
                 rewrite_budget=self.rewrite_budget,
                 tables=settings_in(self.config),
+                table_location=self.table_location,
             )
         )
 
@@ -470,6 +477,7 @@ def _check_catalog(flags: LandFlags) -> None:
     Raises:
         UsageError: it does not.
     """
+    from headwater.lakes.catalogs.table_places import OF_CATALOG
     from headwater.lakes.landing_target import MERGE_ON_READ, SPARK_IMPL, SPARK_TYPES
     from headwater.landing.landing_modes import CHANGELOG
     from headwater.rows.columns.column_types import AS_VARIANT
@@ -494,6 +502,8 @@ def _check_catalog(flags: LandFlags) -> None:
             )
     elif flags.form != "iceberg" and (flags.iceberg_catalog or flags.namespace):
         raise UsageError("--iceberg-catalog and --namespace are of tables of --format iceberg")
+    if flags.table_location == OF_CATALOG and flags.iceberg_catalog is None:
+        raise UsageError("--table-location catalog is of a catalog that --iceberg-catalog names")
 
 
 @contextmanager

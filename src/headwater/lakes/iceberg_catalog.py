@@ -1,63 +1,32 @@
 """A catalog of Iceberg tables, without a JVM (``pyiceberg``), and commits to several of its tables at once.
 
 A commit of Iceberg replaces the name of a table's metadata file in the catalog, if it is still the one that was known.
-A catalog in an SQL database has a row a table, so that the rows of all tables of a window are replaced in one
-transaction: readers see all of them as before, or all as after it. Other catalogs do one table after the other.
-
-Of pyiceberg's API this takes the public part, and two things that have no public name: what a transaction has gathered
-(``Transaction._updates``, ``_requirements``), as its own commit is of one table and tries again beside another writer;
-and that ``SqlCatalog`` works on a connection as on an engine.
+How that is made once, and for several tables together, is in :mod:`headwater.lakes.catalogs.commits`.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import LakeConflictError, LakeError
+from headwater.lakes.catalogs.doubts import is_of_catalog, is_refusal, words_of
 from headwater.lakes.lake_table import errors_at
-from headwater.lakes.stores.library_options import options_for_iceberg
+from headwater.lakes.stores.library_options import CREDENTIALS, options_for_iceberg
 from headwater.lakes.stores.places import StorePath, Where, require_local
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.catalog.sql import SqlCatalog
-    from pyiceberg.table import Table, Transaction
-    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from headwater.lakes.catalogs.prepared_commit import PreparedCommit
 
 OWN_CATALOG = "headwater"
 """The name of the catalog that a target has in itself; rows of it are marked with it."""
 
 CATALOG_FILE = "iceberg.db"
-
-
-@dataclass(frozen=True)
-class PreparedCommit:
-    """A table's commit, whose files and manifests are written.
-
-    Attributes:
-        table: as it is known here; requirements: what must be so still; updates: what is done then.
-    """
-
-    table: Table
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[TableUpdate, ...]
-
-    @classmethod
-    def of(cls, transaction: Transaction) -> PreparedCommit:
-        """Take what a transaction has gathered."""
-        from pyiceberg.table import CreateTableTransaction
-        from pyiceberg.table.update import AssertCreate, AssertTableUUID
-
-        table = transaction._table
-        if isinstance(transaction, CreateTableTransaction):
-            return cls(table, (AssertCreate(),), transaction._updates)
-        same = AssertTableUUID(uuid=table.metadata.table_uuid)
-        return cls(table, (*transaction._requirements, same), transaction._updates)
 
 
 def open_catalog(place: Where, name: str | None) -> Catalog:
@@ -73,19 +42,38 @@ def open_catalog(place: Where, name: str | None) -> Catalog:
     if name is None:
         with iceberg_errors(place):
             return own_catalog(require_local(place, "a catalog of SQLite", "--iceberg-catalog NAME"))
-    from pyiceberg.catalog import load_catalog
-
     try:
         with iceberg_errors(place):
-            catalog = load_catalog(name)
-            if isinstance(place, StorePath):
-                catalog.properties.update(options_for_iceberg(place.store))
-            return catalog
+            return _configured(name, options_for_iceberg(place.store) if isinstance(place, StorePath) else {})
     except LakeError as error:
         raise LakeError(
             f"catalog {name}: {error.message.removeprefix('Iceberg: ')}",
             hint="catalogs are told of in .pyiceberg.yaml, or in variables PYICEBERG_CATALOG__NAME__URI",
         ) from None
+
+
+def _configured(name: str, options: Mapping[str, str]) -> Catalog:
+    """Load a catalog of pyiceberg's configuration, with options for files beside what it says.
+
+    What a REST catalog says of files is the server's word, as to which credentials are for its tables, too.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog(name)
+    if type(catalog).__name__ != "RestCatalog":
+        catalog.properties.update(options)
+        return catalog
+    from pyiceberg.catalog.rest import RestCatalog
+
+    from headwater.lakes.catalogs.rest_requests import keep_credentials_apart, limit_requests
+
+    assert isinstance(catalog, RestCatalog)
+    limit_requests(catalog)
+    keep_credentials_apart(catalog)
+    is_signed = "s3.access-key-id" in catalog.properties
+    ours = {key: value for key, value in options.items() if not (is_signed and key in CREDENTIALS)}
+    catalog.properties = {**ours, **catalog.properties}
+    return catalog
 
 
 def own_catalog(place: Path) -> SqlCatalog:
@@ -98,7 +86,7 @@ def own_catalog(place: Path) -> SqlCatalog:
 
 
 def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: Where) -> None:
-    """Commit to tables, to all of them or none where the catalog is in an SQL database.
+    """Commit to tables, to all of them or none where the catalog can.
 
     Args:
         catalog: theirs; commits: what is done; place: what errors name.
@@ -107,57 +95,31 @@ def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: 
         LakeConflictError: somebody else has written to one.
         LakeError: it cannot be done.
     """
-    from pyiceberg.catalog.sql import SqlCatalog
+    from headwater.lakes.catalogs.commits import commit_once
 
     with iceberg_errors(place):
-        if isinstance(catalog, SqlCatalog):
-            with _one_transaction(catalog) as within:
-                _commit_each(within, commits)
-        else:
-            _commit_each(catalog, commits)
-
-
-@contextmanager
-def _one_transaction(catalog: SqlCatalog) -> Iterator[SqlCatalog]:
-    """Give a catalog whose sessions are part of one transaction: a session on a connection leaves its commit to it."""
-    with catalog.engine.begin() as connection:
-        within = copy.copy(catalog)
-        within.engine = connection  # type: ignore[assignment]
-        yield within
-
-
-def _commit_each(catalog: Catalog, commits: Sequence[PreparedCommit]) -> None:
-    for commit in commits:
-        catalog.commit_table(commit.table, commit.requirements, commit.updates)
+        commit_once(catalog, commits)
 
 
 @contextmanager
 def iceberg_errors(place: Where) -> Iterator[None]:
     """Raise errors of Iceberg, of its catalog's database and of the system as ours."""
-    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
-
     try:
         with errors_at(place):
             yield
-    except (CommitFailedException, TableAlreadyExistsError, ValidationException) as error:
-        raise LakeConflictError(
-            f"the commit was refused: {error}",
-            file=str(place),
-            hint="only one land may write to a table; end the other one, and begin again",
-        ) from None
     except LakeError:
         raise
     except Exception as error:
-        if not _is_iceberg(error):
+        if is_refusal(error):
+            raise LakeConflictError(
+                f"the commit was refused: {error}",
+                file=str(place),
+                hint="only one land may write to a table; end the other one, and begin again",
+            ) from None
+        if not is_of_catalog(error):
             raise
-        # Of an error of a database, what it said, without the statement.
         raise LakeError(
-            f"Iceberg: {getattr(error, 'orig', None) or error}",
+            f"Iceberg: {words_of(error)}",
             file=str(place),
             hint="begin again: what was committed, the tables say themselves",
         ) from error
-
-
-def _is_iceberg(error: Exception) -> bool:
-    """Tell whether an error comes from the library, whose own have no common type, or from a catalog's database."""
-    return isinstance(error, ValueError) or type(error).__module__.startswith(("pyiceberg.", "sqlalchemy."))

@@ -15,7 +15,7 @@ Files are taken away, and rows of them deleted beside them, by a snapshot of ``o
 delete files (:mod:`headwater.lakes.deletes.iceberg_snapshots`). Statistics of files are those that tasks have found, so
 that no footer is read again.
 
-Known gaps: partitioned and sorted tables; files elsewhere than in the target's directory; deletion vectors (format 3).
+Known gaps: partitioned and sorted tables; deletion vectors (format 3).
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
 from headwater.base.overrides import override
 from headwater.errors import LakeError, LakeNameError
+from headwater.lakes.catalogs.commits import patiently
+from headwater.lakes.catalogs.prepared_commit import PreparedCommit
+from headwater.lakes.catalogs.table_places import place_of_table
 from headwater.lakes.deletes.deleted_rows import Positions
 from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
-from headwater.lakes.iceberg_catalog import CATALOG_FILE, PreparedCommit, commit_together, iceberg_errors, open_catalog
+from headwater.lakes.iceberg_catalog import CATALOG_FILE, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
 from headwater.lakes.lake_table import (
     DataFile,
@@ -80,7 +83,7 @@ class IcebergFormat(LakeFormat[Where]):
         place: the target's directory.
         catalog: a name in pyiceberg's configuration; None for a catalog in the directory.
         namespace: of all tables; None for the schemas of the source's.
-        deletes_beside: see :class:`IcebergLakeTable`.
+        deletes_beside, places_itself: see :class:`IcebergLakeTable`.
 
     Raises:
         LakeError: the catalog cannot be opened.
@@ -90,17 +93,23 @@ class IcebergFormat(LakeFormat[Where]):
     """The ids of columns are those of the transaction that the next commit is made of."""
 
     def __init__(
-        self, place: Where, catalog: str | None = None, namespace: str | None = None, *, deletes_beside: bool = False
+        self,
+        place: Where,
+        catalog: str | None = None,
+        namespace: str | None = None,
+        *,
+        deletes_beside: bool = False,
+        places_itself: bool = False,
     ) -> None:
         self._place, self._namespace, self._has_own = place.absolute(), namespace, catalog is None
-        self._deletes_beside = deletes_beside
+        self._ways = {"deletes_beside": deletes_beside, "places_itself": places_itself}
         self.catalog = open_catalog(self._place, catalog)
 
     def table(self, place: Where, source: str, name: str) -> IcebergLakeTable:
         identifier = self.identifier(name)
         with iceberg_errors(place):
-            self.catalog.create_namespace_if_not_exists(identifier[:-1])
-        return IcebergLakeTable(self.catalog, identifier, place.absolute(), source, deletes_beside=self._deletes_beside)
+            patiently(lambda: self.catalog.create_namespace_if_not_exists(identifier[:-1]))
+        return IcebergLakeTable(self.catalog, identifier, place.absolute(), source, **self._ways)
 
     def identifier(self, name: str) -> tuple[str, ...]:
         """See :class:`LakeFormat`: in the catalog."""
@@ -120,10 +129,10 @@ class IcebergFormat(LakeFormat[Where]):
             gone = [number for number in old if number not in heads and number not in kept_versions]
             if gone:
                 table.maintenance.expire_snapshots().by_ids(gone).commit()
-            used = set(reachable(table.refresh(), before))
-            if isinstance(place, StorePath):
-                return _removed(place, used, before)
-            there = (path for part in ("data", "metadata") for path in (place.absolute() / part).glob("*"))
+            used, home = set(reachable(table.refresh(), before)), self._home(table, place)
+            if isinstance(home, StorePath):
+                return _removed(home, used, before)
+            there = (path for part in ("data", "metadata") for path in (home.absolute() / part).glob("*"))
             return remove_files((path for path in there if str(path) not in used), before)
 
     def size(self, place: Where, name: str, version: int) -> TableSize:
@@ -133,7 +142,7 @@ class IcebergFormat(LakeFormat[Where]):
             if snapshot is None:
                 raise LakeError(f"snapshot {version} has expired", file=str(place))
             if int(_properties(snapshot).get("total-delete-files", "0")):
-                files = _placed_files(table, str(place / "data"), version)
+                files = _placed_files(table, str(self._home(table, place) / "data"), version)
                 return TableSize.of(_shown(path, file, table.schema()) for path, file in files.items())
         return _size_of(snapshot)
 
@@ -156,6 +165,13 @@ class IcebergFormat(LakeFormat[Where]):
 
     def close(self) -> None:
         self.catalog.close()
+
+    def _home(self, table: Table, place: Where) -> Where:
+        return _place_of(table, place) if self._ways["places_itself"] else place
+
+
+def _place_of(table: Table, target: Where) -> Where:
+    return place_of_table(table.location(), table.io.properties, target)
 
 
 def _removed(place: StorePath, used: Container[str], older_than: float) -> Expired:
@@ -187,6 +203,8 @@ class IcebergLakeTable(LakeTable):
         place: the directory, which is made.
         source: what its rows must be of.
         deletes_beside: commits delete rows beside files.
+        places_itself: the catalog says where the files lie. The table is made there without rows, before any is
+            written: another question could have another answer.
 
     Raises:
         LakeError: it cannot be read, or is another's; or has a format that rows are not deleted in.
@@ -200,16 +218,17 @@ class IcebergLakeTable(LakeTable):
         source: str,
         *,
         deletes_beside: bool = False,
+        places_itself: bool = False,
     ) -> None:
         self.place, self._catalog, self._identifier, self._source = place, catalog, identifier, source
-        self._deletes_beside = deletes_beside
+        self._deletes_beside, self._places_itself = deletes_beside, places_itself
         self._next: tuple[pa.Schema, Transaction] | None = None
         self._found: dict[str, PlacedFile] | None = None
         self._changed: dict[str, PlacedFile] = {}
         with iceberg_errors(place):
-            make_folder(place / "data")
             self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
             self._landed = self._read()
+            self._find_home()
         if self._table is not None and deletes_beside:
             _require_deletes(self._table, place)
 
@@ -249,6 +268,13 @@ class IcebergLakeTable(LakeTable):
     def locate(self, path: str) -> str:
         return os.path.join(self.staging, path)
 
+    def _find_home(self) -> None:
+        """Find where the files lie, with the credentials that came with the table as it is known now."""
+        if self._places_itself and self._table is not None:
+            self.place = _place_of(self._table, self.place)
+        if self._table is not None or not self._places_itself:
+            make_folder(self.place / "data")
+
     def _files(self) -> dict[str, PlacedFile]:
         """Return the files of the table, by their paths below ``staging``, or their whole ones."""
         if self._found is None:
@@ -261,6 +287,7 @@ class IcebergLakeTable(LakeTable):
         with iceberg_errors(self.place):
             if self._table is not None:
                 self._require_unchanged(self._table.refresh())
+                self._find_home()
             fields = self._transaction(schema, anew=True).table_metadata.schema()
             arrow = arrow_schema(fields, read_marks(marks_text(schema, fields)))
         return pa.schema([arrow.field(field.name) for field in schema])
@@ -281,13 +308,31 @@ class IcebergLakeTable(LakeTable):
         return self._next[1]
 
     def _begun(self, schema: pa.Schema) -> Transaction:
+        if self._table is None and self._places_itself:
+            self._table = self._made(schema)
+            self._find_home()
         if self._table is None:
-            place = str(self.place)
-            return self._catalog.create_table_transaction(self._identifier, schema, place, properties=_PROPERTIES)
+            place, create = str(self.place), self._catalog.create_table_transaction
+            begun = patiently(lambda: create(self._identifier, schema, place, properties=_PROPERTIES))
+            self._require_here(begun._table)
+            return begun
         transaction = self._table.transaction()
         with transaction.update_schema() as update:
             update.union_by_name(schema)
         return transaction
+
+    def _made(self, schema: pa.Schema) -> Table:
+        """Have the catalog make the table where it wants it to be, without rows; an answer may have been lost."""
+        make, properties = self._catalog.create_table_if_not_exists, {**_PROPERTIES, SOURCE: self._source}
+        return patiently(lambda: make(self._identifier, schema, properties=properties))
+
+    def _require_here(self, table: Table) -> None:
+        if local_path(table.location()) != str(self.place) != table.location():
+            raise LakeError(
+                f"the table {'.'.join(self._identifier)} lies in {table.location()}",
+                file=str(self.place),
+                hint="land to where it lies, or to another namespace; or with --table-location catalog",
+            )
 
     @override
     def commit(
@@ -357,18 +402,18 @@ class IcebergLakeTable(LakeTable):
             coming = {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added}
             self._found |= {path: PlacedFile(file) for path, file in coming.items()} | self._changed
         self._table, self._landed, self._next = table, landed, None
+        self._find_home()
 
     def _read(self) -> Landed:
         table = self._table
         if table is None:
             return Landed(-1, None, self._source)
-        if local_path(table.location()) != str(self.place) != table.location():
-            raise LakeError(
-                f"the table {'.'.join(self._identifier)} lies in {table.location()}",
-                file=str(self.place),
-                hint="land to where it lies, or to another namespace",
-            )
+        if not self._places_itself:
+            self._require_here(table)
         commit_lsn, source = _position(table)
+        if self._places_itself and table.current_snapshot() is None:
+            require_source(table.properties.get(SOURCE, ""), self._source, self.place)
+            return Landed(-1, None, self._source)
         require_source(source, self._source, self.place)
         return Landed(commit_lsn, _schema(table), self._source)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from headwater.errors import LakeError, UsageError
+from headwater.lakes.catalogs.table_places import OF_CATALOG, OF_TARGET
 from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
@@ -77,6 +78,7 @@ class LandingTarget:
         on_table_replaced: one of :data:`ON_TABLE_REPLACED`.
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
+        table_location: of tables of Iceberg, one of :data:`headwater.lakes.catalogs.table_places.TABLE_LOCATIONS`.
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
         tables: settings of some tables; the same at each run, but for what may change.
         mask_secret: that masks of these are made with; empty for none. It is kept nowhere.
@@ -98,6 +100,7 @@ class LandingTarget:
     rewrite_budget: int = REWRITE_BUDGET
     tables: tuple[TableSettings, ...] = ()
     mask_secret: bytes = field(default=b"", repr=False)
+    table_location: str = OF_TARGET
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", self.where.absolute())
@@ -186,6 +189,7 @@ class LandingTarget:
             catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
             jsonb=str(known.get("jsonb", AS_STRING)),
             tables=tuple(map(TableSettings.of_object, known.get(TABLE_SETTINGS, ()))),
+            table_location=str(known.get("table-location", OF_TARGET)),
         )
 
 
@@ -226,8 +230,18 @@ def load_object(path: Where) -> dict[str, Any]:
 def _iceberg(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.iceberg_table import IcebergFormat
 
-    deletes_beside = target.write_mode == MERGE_ON_READ
-    return IcebergFormat(target.where, target.iceberg_catalog, target.namespace, deletes_beside=deletes_beside)
+    if target.table_location == OF_CATALOG and target.iceberg_catalog is None:
+        raise LakeError(
+            "the catalog that a directory has keeps its tables there",
+            hint="name another one (--iceberg-catalog NAME), or leave out --table-location",
+        )
+    return IcebergFormat(
+        target.where,
+        target.iceberg_catalog,
+        target.namespace,
+        deletes_beside=target.write_mode == MERGE_ON_READ,
+        places_itself=target.table_location == OF_CATALOG,
+    )
 
 
 def _spark(target: LandingTarget) -> LakeFormat[Any]:

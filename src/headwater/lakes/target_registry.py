@@ -15,6 +15,7 @@ from typing import Any
 
 from headwater.errors import LakeError
 from headwater.lakes.bound_names import save_object
+from headwater.lakes.catalogs.table_places import OF_TARGET
 from headwater.lakes.lake_table import errors_at
 from headwater.lakes.landing_target import (
     ITS_OWN,
@@ -91,6 +92,7 @@ class TargetRegistry:
         self._require("catalog-impl", target.catalog_impl, PYTHON_IMPL)
         self._require("snapshot", target.snapshot, NEVER)
         self._require("jsonb", target.jsonb, AS_STRING)
+        self._require("table-location", target.table_location, OF_TARGET)
 
     def require_source(self, source: str) -> None:
         """See that the target's tables are of a database of a cluster, or note it.

@@ -5,6 +5,7 @@ What is not given they find where the store's own library does: in variables of 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,9 @@ _ICEBERG = {
     "region_name": "s3.region",
     "anon": "s3.anonymous",
 }
+CREDENTIALS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+"""Properties of pyiceberg that belong together."""
+
 _REGION, _ANY_REGION = {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1"
 """Variables that name the region; what servers take that are not Amazon's."""
 
@@ -63,6 +67,19 @@ def options_for_iceberg(store: Store) -> dict[str, str]:
     if "s3.endpoint" in options and not _REGION & os.environ.keys():
         options.setdefault("s3.region", _ANY_REGION)  # else the library asks Amazon for it
     return options
+
+
+def options_of_iceberg(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return properties of ``pyiceberg``'s files as fsspec takes them; none where they have no credentials.
+
+    What a catalog gives with a table is among them, in the place of all others.
+    """
+    if CREDENTIALS[0] not in properties:
+        return {}
+    names = {there: name for name, there in _ICEBERG.items()}
+    options = {name: str(properties[there]) for there, name in names.items() if properties.get(there)}
+    region = options.pop("region_name", None)
+    return options | ({} if region is None else {_INSIDE: json.dumps({"region_name": region})})
 
 
 def _given(store: Store) -> dict[str, Any]:
