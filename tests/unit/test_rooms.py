@@ -31,6 +31,7 @@ ROOMS += [
     "source",
     "lakes/stores",
     "lakes/deletes",
+    "lakes/ducklake",
     "lakes",
 ]
 ROOMS += ["landing/tables", "landing/key_index", "landing/mirrors", "landing"]

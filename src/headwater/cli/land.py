@@ -133,11 +133,16 @@ class LandFlags:
         metavar="DIR|ADDRESS",
         help="Where the tables are: a directory, or a folder in a store (s3://BUCKET/FOLDER).",
     )
-    form: str = from_choice("--format", "parquet", "delta", "iceberg", help="Of the tables.")
+    form: str = from_choice("--format", "parquet", "delta", "iceberg", "ducklake", help="Of the tables.")
     iceberg_catalog: str | None = from_flag(
         "--iceberg-catalog",
         metavar="NAME",
         help="Catalog in pyiceberg's configuration; default: a file of SQLite in the directory.",
+    )
+    ducklake_catalog: str | None = from_flag(
+        "--ducklake-catalog",
+        metavar="sqlite:PATH|postgres:CONNINFO",
+        help="Database of DuckLake's catalog; default: a file of SQLite in the directory.",
     )
     catalog_impl: str = from_choice(
         "--catalog-impl",
@@ -290,6 +295,7 @@ class LandFlags:
                 jsonb=self.rules.jsonb,
                 write_mode=self.write_mode,
                 rewrite_budget=self.rewrite_budget,
+                ducklake_catalog=self.ducklake_catalog,
             )
         )
 
@@ -472,6 +478,8 @@ def _check_catalog(flags: LandFlags) -> None:
         raise UsageError("--jsonb variant is of change tables that --catalog-impl spark keeps")
     if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG:
         raise UsageError("--write-mode merge-on-read is of --mode current or history")
+    if flags.ducklake_catalog is not None and flags.form != "ducklake":
+        raise UsageError("--ducklake-catalog is of tables of --format ducklake")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:
             raise UsageError("--write-mode is of tables that are written without a JVM, not of --catalog-impl spark")
