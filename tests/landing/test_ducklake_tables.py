@@ -15,6 +15,8 @@ from headwater.errors import LakeConflictError, LakeError, UsageError
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.ducklake_table import DuckLakeFormat, DuckLakeTable
 from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
+from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.local_servers.server_programs import find_programs
 from landing.ducklake_lakes import attached
 
 SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("made", pa.timestamp("us", tz="UTC"))])
@@ -30,9 +32,7 @@ def written(table: LakeTable, lsn: int, *ids: int, schema: pa.Schema = SCHEMA) -
     made: dict[str, Any] = {"id": ids, "v": [f"v{n}" for n in ids], "made": [AT] * len(ids)}
     rows = pa.table({name: made.get(name, list(ids)) for name in schema.names}, schema=schema)
     own = table.file_schema(schema)
-    return write_data_file(
-        rows.cast(pa.schema([(field.name, field.type) for field in own])), table.staging, file_name(lsn), own
-    )
+    return write_data_file(rows.cast(own), table.staging, file_name(lsn), own)
 
 
 def rows(place: Path, statement: str) -> list[Any]:
@@ -71,6 +71,7 @@ def test_files_come_and_go_and_rows_are_deleted_beside_them(tmp_path: Path) -> N
     assert rows(tmp_path, "SELECT id FROM lake.public.u WHERE v = 'v6'") == [(6,)]
 
 
+@pytest.mark.slow
 def test_columns_are_added_and_widened(tmp_path: Path) -> None:
     wide = pa.schema(
         [("id", pa.int64()), *list(SCHEMA)[1:], ("x", pa.list_(pa.field("element", pa.int32()))), ("y", pa.float64())]
@@ -80,18 +81,16 @@ def test_columns_are_added_and_widened(tmp_path: Path) -> None:
         table.commit([written(table, 1, 1)], Landed(1, SCHEMA, "1/2"))
         own = table.file_schema(wide)
         made = pa.table([[1 << 40], ["w"], [AT], [[7]], [float("nan")]], schema=wide)
-        coming = write_data_file(
-            made.cast(pa.schema([(f.name, f.type) for f in own])), table.staging, file_name(2), own
-        )
+        coming = write_data_file(made.cast(own), table.staging, file_name(2), own)
         table.commit([coming], Landed(2, wide, "1/2"))
         assert form.schema(tmp_path / "public.t", "public.t", 1) == SCHEMA
         assert table_at(form, tmp_path).landed.schema == wide
-    read = rows(tmp_path, "SELECT id, x FROM lake.public.t ORDER BY id")
-    assert read == [(1, None), (1 << 40, [7])], read
+    assert rows(tmp_path, "SELECT id, x FROM lake.public.t ORDER BY id") == [(1, None), (1 << 40, [7])]
     assert rows(tmp_path, "SELECT count(*) FROM lake.public.t WHERE y IS NULL OR y > 5") == [(2,)]
     assert rows(tmp_path, "SELECT typeof(id) FROM lake.public.t AT (VERSION => 1)") == [("INTEGER",)]
 
 
+@pytest.mark.slow
 def test_two_that_land_the_same_are_told(tmp_path: Path) -> None:
     with closing(DuckLakeFormat(tmp_path)) as form, closing(DuckLakeFormat(tmp_path)) as second:
         table, other = table_at(form, tmp_path), table_at(second, tmp_path)
@@ -107,6 +106,7 @@ def test_two_that_land_the_same_are_told(tmp_path: Path) -> None:
     assert ids(tmp_path) == [1, 2]
 
 
+@pytest.mark.slow
 def test_duckdb_merges_files_meanwhile(tmp_path: Path) -> None:
     """What adds rows goes on; what takes away a file that is gone is refused, and nothing of it is there."""
     with closing(DuckLakeFormat(tmp_path, deletes_beside=True)) as form:
@@ -125,6 +125,7 @@ def test_duckdb_merges_files_meanwhile(tmp_path: Path) -> None:
     assert len(ids(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_versions_expire(tmp_path: Path) -> None:
     with closing(DuckLakeFormat(tmp_path)) as form:
         table = table_at(form, tmp_path)
@@ -142,6 +143,31 @@ def test_versions_expire(tmp_path: Path) -> None:
             form.size(place, "public.t", 1)
     assert (ids(tmp_path, "AT (VERSION => 2)"), ids(tmp_path)) == ([2], [3])
     assert {path.name for path in place.iterdir()} == {files[1].path, files[2].path}
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_the_catalog_is_in_postgres(tmp_path: Path) -> None:
+    """Others have tables in it, and commit at the same time."""
+    with EmbeddedPostgres(find_programs(16), autovacuum=False) as server:
+        known = server.connection_info()
+        catalog = "postgres:" + " ".join(f"{name}={value}" for name, value in known.items() if name != "password")
+        with closing(DuckLakeFormat(tmp_path / "other", catalog)) as form:
+            others = form.table(tmp_path / "other" / "public.o", "3/4", "public.o")
+            others.commit([written(others, 1, 9)], Landed(1, SCHEMA, "3/4"))
+            with closing(DuckLakeFormat(tmp_path / "lake", catalog, deletes_beside=True)) as own:
+                table = table_at(own, tmp_path / "lake")
+                first = written(table, 1, 1, 2)
+                table.commit([first], Landed(1, SCHEMA, "1/2"))
+                others.commit([written(others, 2, 10)], Landed(2, SCHEMA, "3/4"))
+                table.commit_deleting([], Landed(2, SCHEMA, "1/2"), [], {first.path: np.array([1])})
+                assert table_at(own, tmp_path / "lake").files == table.files
+                soon = datetime.now(UTC) + timedelta(seconds=1)
+                own.forget_versions({table.version}, soon)
+                own.expire(tmp_path / "lake" / "public.t", "public.t", {table.version}, soon)
+        with attached(catalog) as connection:
+            read = [connection.execute(f"SELECT id FROM lake.public.{name}").fetchall() for name in ("t", "o")]
+    assert [sorted(rows) for rows in read] == [[(1,)], [(9,), (10,)]]
 
 
 def test_catalogs_that_are_not_written(tmp_path: Path) -> None:
