@@ -359,6 +359,8 @@ class DuckLakeTable(LakeTable):
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
         """See :class:`LakeTable`: with the numbers that columns will have when the next commit is made."""
+        if last_snapshot(self._database) != self._snapshot:
+            self._files = None  # others may have merged files
         return self._numbered(schema)[1]
 
     def _numbered(self, schema: pa.Schema) -> tuple[list[Column], pa.Schema]:
@@ -401,7 +403,9 @@ class DuckLakeTable(LakeTable):
 
     def _deleting(self, path: str, positions: Positions, landed: Landed) -> NewDeletes:
         """Write the delete file of a file's rows, those that were deleted before included."""
-        placed = self._placed()[path]
+        placed = self._placed().get(path)
+        if placed is None:
+            raise self._conflict("files of the table were rewritten meanwhile")
         before = placed.file.deleted
         every = positions if before is None else united(before.positions(), positions)
         name = f"part-{landed.commit_lsn:016X}-{uuid.uuid4().hex}-deletes.parquet"
@@ -481,7 +485,7 @@ def _note_changes(snapshot: NextSnapshot, table: int, own: _Prepared) -> None:
     if own.has_same_rows:
         snapshot.changes.append(f"compacted_table:{table}")
         return
-    if own.added:
+    if own.added or not (own.removed or own.deletes):
         snapshot.changes.append(f"inserted_into_table:{table}")
     if own.removed or own.deletes:
         snapshot.changes.append(f"deleted_from_table:{table}")
