@@ -89,11 +89,11 @@ class NextSnapshot:
     @classmethod
     def of(cls, database: CatalogDatabase) -> NextSnapshot:
         """Begin one behind the last."""
-        ((number, *others),) = database.rows(
+        ((number, version, catalog, file),) = database.rows(
             "SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM ducklake_snapshot "
             "ORDER BY snapshot_id DESC LIMIT 1"
         )
-        return cls(database, int(number) + 1, *map(int, others))
+        return cls(database, int(number) + 1, int(version), int(catalog), int(file))
 
     def catalog_id(self) -> int:
         """Take the next number of a schema or a table."""
