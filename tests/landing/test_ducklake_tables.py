@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,46 @@ def test_the_catalog_is_in_postgres(tmp_path: Path) -> None:
         with attached(catalog) as connection:
             read = [connection.execute(f"SELECT id FROM lake.public.{name}").fetchall() for name in ("t", "o")]
     assert [sorted(rows) for rows in read] == [[(1,)], [(9,), (10,)]]
+
+
+def landing_for_ever(place: Path) -> None:
+    """Commit windows of two tables: the next row to each, where the last one has come to."""
+    with closing(DuckLakeFormat(place)) as form:
+        tables = [table_at(form, place, f"public.{name}") for name in ("t", "u")]
+        while True:
+            lsn = max(tables[0].landed.commit_lsn, 0) + 1
+            landed = Landed(lsn, SCHEMA, "1/2")
+            form.commit([TableCommit(each, [written(each, lsn, lsn)], landed) for each in tables])
+
+
+@pytest.mark.slow
+def test_a_window_is_whole_or_not_there_when_a_run_is_killed(tmp_path: Path) -> None:
+    context, reached = get_context("spawn"), [0]
+    for kill in range(4):
+        process = context.Process(target=landing_for_ever, args=(tmp_path,))
+        process.start()
+        while last_of(tmp_path) < reached[-1] + 2 + kill:
+            assert process.is_alive()
+        process.kill()
+        process.join()
+        with closing(DuckLakeFormat(tmp_path)) as form:
+            tables = [table_at(form, tmp_path, f"public.{name}") for name in ("t", "u")]
+            (lsn,) = {table.landed.commit_lsn for table in tables}
+            assert all(
+                sorted(file.lower["id"] for file in table.files.values()) == [*range(1, lsn + 1)] for table in tables
+            )
+        reached.append(lsn)
+    assert ids(tmp_path) == [*range(1, lsn + 1)]
+
+
+def last_of(place: Path) -> int:
+    """Return the number of the last snapshot; 0 for none."""
+    path = place / "ducklake.sqlite"
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as catalog:
+        known = catalog.execute("SELECT 1 FROM sqlite_master WHERE name = 'ducklake_snapshot'").fetchall()
+        return int(catalog.execute("SELECT max(snapshot_id) FROM ducklake_snapshot").fetchone()[0]) if known else 0
 
 
 def test_catalogs_that_are_not_written(tmp_path: Path) -> None:
