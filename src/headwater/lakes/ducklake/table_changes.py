@@ -81,8 +81,8 @@ def create_table(snapshot: NextSnapshot, data_path: str, schema: str, name: str,
     is_below = directory.startswith(known[1]) and known[1] != ""
     path = directory.removeprefix(known[1]) if is_below else directory
     table = FoundTable(snapshot.catalog_id(), directory)
-    row = (table.number, str(uuid.uuid4()), snapshot.number, None, known[0], name, path, is_below)
-    database.insert("ducklake_table", tuple(TABLES["ducklake_table"]), [row])
+    own = (table.number, str(uuid.uuid4()), snapshot.number, None, known[0], name, path, is_below)
+    database.insert("ducklake_table", tuple(TABLES["ducklake_table"]), [own])
     stats = (table.number, 0, 0, 0)
     database.insert("ducklake_table_stats", tuple(TABLES["ducklake_table_stats"]), [stats])
     snapshot.changes.append(f"created_table:{quoted(schema)}.{quoted(name)}")
