@@ -451,6 +451,7 @@ class DuckLakeTable(LakeTable):
         Raises:
             LakeConflictError: it is not.
         """
+        assert own.landed.schema is not None
         database = self._database
         there = find_table(database, self._form.data_path, *self.names)
         if there != self._found:
@@ -524,7 +525,9 @@ def _schema(form: DuckLakeFormat, table: FoundTable, snapshot: int) -> pa.Schema
 
 def _shown(row: FileRow, columns: Sequence[Column], snapshot: int) -> DataFile:
     """Return a file as others know it, as of a snapshot."""
-    lower, upper, nulls = {}, {}, {}
+    lower: dict[str, Any] = {}
+    upper: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
     for column in columns:
         if column.number in row.bounds and column.parent is None:
             count, least, most = row.bounds[column.number]
