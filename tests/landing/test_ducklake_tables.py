@@ -21,9 +21,8 @@ from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from landing.ducklake_lakes import attached
 
-SCHEMA = pa.schema(
-    [pa.field("id", pa.int32()), pa.field("v", pa.string()), pa.field("made", pa.timestamp("us", "UTC"))]
-)
+COLUMNS: dict[str, pa.DataType] = {"id": pa.int32(), "v": pa.string(), "made": pa.timestamp("us", tz="UTC")}
+SCHEMA = pa.schema(COLUMNS)
 AT = datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
 
 
@@ -77,8 +76,8 @@ def test_files_come_and_go_and_rows_are_deleted_beside_them(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_columns_are_added_and_widened(tmp_path: Path) -> None:
-    more = [pa.field("x", pa.list_(pa.field("element", pa.int32()))), pa.field("y", pa.float64())]
-    wide = pa.schema([pa.field("id", pa.int64()), *list(SCHEMA)[1:], *more])
+    more: dict[str, pa.DataType] = {"x": pa.list_(pa.field("element", pa.int32())), "y": pa.float64()}
+    wide = pa.schema({**COLUMNS, "id": pa.int64(), **more})
     with closing(DuckLakeFormat(tmp_path)) as form:
         table = table_at(form, tmp_path)
         table.commit([written(table, 1, 1)], Landed(1, SCHEMA, "1/2"))
