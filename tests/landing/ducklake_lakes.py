@@ -75,8 +75,8 @@ def has_table(place: Path) -> bool:
 def schema_of(place: Path) -> pa.Schema:
     """Return the columns of a table, which say whose they are."""
     with closing(DuckLakeFormat(place.parent, LandingTarget.at(place.parent).ducklake_catalog)) as form:
-        found = form.found(place.name)
-        assert found is not None
+        entry = form.entry(place.name)
+        assert entry is not None
         schema = form.schema(
             place, place.name, form.database.rows("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
         )

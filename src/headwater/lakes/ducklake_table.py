@@ -138,7 +138,7 @@ class DuckLakeFormat(LakeFormat[Path]):
         schema, table = self._names(name)
         return schema.lower(), table.lower()
 
-    def found(self, name: str) -> FoundTable | None:
+    def entry(self, name: str) -> FoundTable | None:
         """Return a table of the catalog, by the source's name; None for none."""
         return find_table(self.database, self._data_path, *self._names(name))
 
@@ -168,7 +168,7 @@ class DuckLakeFormat(LakeFormat[Path]):
     @override
     def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that are in no snapshot, and those of no commit."""
-        table = self.found(name)
+        table = self.entry(name)
         if table is None:
             return Expired(0, 0)
         with errors_at(place):
@@ -189,7 +189,7 @@ class DuckLakeFormat(LakeFormat[Path]):
         Raises:
             LakeError: it is not.
         """
-        table = self.found(name)
+        table = self.entry(name)
         if table is not None and not snapshot_is_there(self.database, version):
             latest = int(settings_of(self.database, table.number).get(SNAPSHOT, "-1"))
             table = table if version == latest else None  # another program has expired it: the rows are still the last
@@ -261,11 +261,11 @@ class _Made:
     """A table after a commit.
 
     Attributes:
-        found: it; snapshot: its number; landed: see :class:`Landed`.
+        entry: it; snapshot: its number; landed: see :class:`Landed`.
         files: by their paths; None for not known.
     """
 
-    found: FoundTable
+    entry: FoundTable
     snapshot: int
     landed: Landed
     files: dict[str, _Placed] | None
@@ -422,17 +422,17 @@ class DuckLakeTable(LakeTable):
         assert own.landed.schema is not None
         placed = self._placed() if own.removed or own.deletes else self._files
         self._require_unchanged(own, placed or {})
-        found = self._found or create_table(snapshot, self._form.data_path, *self.names, f"{self.place}/")
-        change_columns(snapshot, found, own.columns)
-        end_files(snapshot, found, [(placed or {})[path].number for path in own.removed])
-        numbers = add_files(snapshot, found, own.columns, own.added)
-        deletes = dict(zip(own.deletes, add_deletes(snapshot, found, list(own.deletes.values())), strict=True))
-        _note_changes(snapshot, found.number, own)
+        entry = self._found or create_table(snapshot, self._form.data_path, *self.names, f"{self.place}/")
+        change_columns(snapshot, entry, own.columns)
+        end_files(snapshot, entry, [(placed or {})[path].number for path in own.removed])
+        numbers = add_files(snapshot, entry, own.columns, own.added)
+        deletes = dict(zip(own.deletes, add_deletes(snapshot, entry, list(own.deletes.values())), strict=True))
+        _note_changes(snapshot, entry.number, own)
         marks = _marks(own.landed.schema, own.columns)
         settings = {SOURCE: own.landed.source, COMMIT_LSN: str(Lsn(own.landed.commit_lsn))}
-        note_settings(snapshot, found, {**settings, COLUMNS: marks, SNAPSHOT: str(snapshot.number)})
+        note_settings(snapshot, entry, {**settings, COLUMNS: marks, SNAPSHOT: str(snapshot.number)})
         after = None if placed is None and self._found is not None else self._after(placed or {}, own, numbers, deletes)
-        return _Made(found, snapshot.number, own.landed, after)
+        return _Made(entry, snapshot.number, own.landed, after)
 
     def _after(
         self, placed: Mapping[str, _Placed], own: _Prepared, numbers: Sequence[int], deletes: Mapping[str, int]
@@ -477,7 +477,7 @@ class DuckLakeTable(LakeTable):
 
     def follow(self, made: _Made) -> None:
         """Take the table as it is after a commit."""
-        self._found, self._landed, self._files = made.found, made.landed, made.files
+        self._found, self._landed, self._files = made.entry, made.landed, made.files
         self._version = self._snapshot = made.snapshot
 
 

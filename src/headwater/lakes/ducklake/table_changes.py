@@ -1,4 +1,4 @@
-"""What a snapshot changes of a table: rows of the catalog that come, and that end (specification, "Writing Data")."""
+"""The changes of a snapshot to a table: rows of the catalog that come, and that end (specification, "Writing Data")."""
 
 from __future__ import annotations
 
