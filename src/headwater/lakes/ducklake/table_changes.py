@@ -18,7 +18,7 @@ _FLOATS = ("float32", "float64")
 
 @dataclass(frozen=True)
 class ColumnSeen:
-    """What is known of a column's values in a file.
+    """A column of a file, by its values.
 
     Attributes:
         nulls: how many; lower, upper: the least and the greatest value, None for not known.
