@@ -21,6 +21,14 @@ KEPT = Path("build/kills")
 """Where the files are kept that landing was killed on, or hindered, when a test of them has failed."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave DuckLake, where a test goes through all formats, to the long run: its own tests are the everyday ones."""
+    for item in items:
+        chosen = getattr(item, "callspec", None)
+        if chosen is not None and "ducklake" in map(str, chosen.params.values()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def work(engine: Engine, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Work]:
     place, failed_before = tmp_path_factory.mktemp("work"), request.session.testsfailed

@@ -19,6 +19,7 @@ from headwater.lakes.iceberg_catalog import CATALOG_FILE, own_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, read_marks
 from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.parquet_table import read_parquet_table
+from landing.ducklake_lakes import files_of, has_table, read_ducklake, schema_of
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -30,6 +31,8 @@ def read_table(place: Path, format: str, version: int | None = None) -> pa.Table
     if format == "delta":
         table = DeltaTable(str(place), version=version)
         return pa.table(table.scan()).cast(pa.schema(table.schema().to_arrow()))  # type: ignore[arg-type]
+    if format == "ducklake":
+        return read_ducklake(place, version)
     with closing(own_catalog(place.parent)) as catalog:
         return catalog.load_table(_identifier(place)).scan(snapshot_id=version).to_arrow()
 
@@ -40,6 +43,8 @@ def has_landed(place: Path, format: str) -> bool:
         return any((place / "_delta_log").glob("*.json"))
     if format == "parquet":
         return any((place / "_headwater").glob("*.json"))
+    if format == "ducklake":
+        return has_table(place)
     if not (place.parent / CATALOG_FILE).exists():
         return False
     with closing(own_catalog(place.parent)) as catalog:
@@ -69,6 +74,8 @@ def _schema(place: Path, format: str) -> pa.Schema:
         return read_parquet_table(place).schema
     if format == "delta":
         return pa.schema(DeltaTable(str(place)).schema().to_arrow())  # type: ignore[arg-type]  # of Arrow's C interface
+    if format == "ducklake":
+        return schema_of(place)
     with closing(own_catalog(place.parent)) as catalog:
         table = catalog.load_table(_identifier(place))
         return arrow_schema(table.schema(), read_marks(table.properties[COLUMNS]))
@@ -166,6 +173,8 @@ def current_files(place: Path, format: str) -> list[str]:
     """List the files that a table consists of."""
     if format == "delta":
         return DeltaTable(str(place)).file_uris()
+    if format == "ducklake":
+        return files_of(place)
     if format == "iceberg":
         with closing(own_catalog(place.parent)) as catalog:
             return [task.file.file_path for task in catalog.load_table(_identifier(place)).scan().plan_files()]

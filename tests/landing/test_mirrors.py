@@ -33,6 +33,8 @@ def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         pytest.param("parquet", ALL, marks=pytest.mark.slow),
         pytest.param("delta", SEGMENT, marks=pytest.mark.slow),
         pytest.param("iceberg", ALL, marks=pytest.mark.slow),
+        pytest.param("ducklake", SEGMENT, marks=pytest.mark.slow),
+        pytest.param("ducklake", ALL, marks=pytest.mark.slow),
     ],
 )
 def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, format: str, window: int) -> None:
@@ -48,7 +50,10 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
     ("format", "window"),
     [
         ("parquet", SEGMENT),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("delta", ALL), ("iceberg", SEGMENT))),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("delta", ALL), ("iceberg", SEGMENT), ("ducklake", ALL))
+        ),
     ],
 )
 def test_history_has_what_there_was_at_any_time(

@@ -33,6 +33,7 @@ ROOMS += [
     "lakes/deletes",
     "lakes/settings",
     "lakes/catalogs",
+    "lakes/ducklake",
     "lakes",
 ]
 ROOMS += ["landing/settings", "landing/tables", "landing/key_index", "landing/mirrors", "landing"]

@@ -138,7 +138,7 @@ class LandFlags:
         metavar="DIR|ADDRESS",
         help="Where the tables are: a directory, or a folder in a store (s3://BUCKET/FOLDER).",
     )
-    form: str = from_choice("--format", "parquet", "delta", "iceberg", help="Of the tables.")
+    form: str = from_choice("--format", "parquet", "delta", "iceberg", "ducklake", help="Of the tables.")
     iceberg_catalog: str | None = from_flag(
         "--iceberg-catalog",
         metavar="NAME",
@@ -149,6 +149,11 @@ class LandFlags:
         "target",
         "catalog",
         help="Where Iceberg's tables lie: in --to, or where the catalog of --iceberg-catalog lets them.",
+    )
+    ducklake_catalog: str | None = from_flag(
+        "--ducklake-catalog",
+        metavar="sqlite:PATH|postgres:CONNINFO",
+        help="Database of DuckLake's catalog; default: a file of SQLite in the directory.",
     )
     catalog_impl: str = from_choice(
         "--catalog-impl",
@@ -303,6 +308,7 @@ class LandFlags:
                 rewrite_budget=self.rewrite_budget,
                 tables=settings_in(self.config),
                 table_location=self.table_location,
+                ducklake_catalog=self.ducklake_catalog,
             )
         )
 
@@ -487,6 +493,8 @@ def _check_catalog(flags: LandFlags) -> None:
     has_mirrors = any((entry.mode or flags.mode) != CHANGELOG for entry in settings_in(flags.config))
     if flags.write_mode == MERGE_ON_READ and flags.mode == CHANGELOG and not has_mirrors:
         raise UsageError("--write-mode merge-on-read is of --mode current or history")
+    if flags.ducklake_catalog is not None and flags.form != "ducklake":
+        raise UsageError("--ducklake-catalog is of tables of --format ducklake")
     if flags.catalog_impl == SPARK_IMPL:
         if flags.write_mode == MERGE_ON_READ:
             raise UsageError("--write-mode is of tables that are written without a JVM, not of --catalog-impl spark")

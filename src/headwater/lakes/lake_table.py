@@ -405,6 +405,17 @@ class LakeFormat(ABC, Generic[P]):
         """
         return (name,)
 
+    def forget_versions(self, kept_versions: Container[int], older_than: datetime) -> None:
+        """Forget old versions that tables have together, before each table expires; most formats have no such.
+
+        Args:
+            kept_versions: of any table, that stay.
+            older_than: those that were the last at any time since then stay, too; with a time zone.
+
+        Raises:
+            LakeError: it cannot be done.
+        """
+
     @abstractmethod
     def expire(self, place: P, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """Remove what only old versions of a table consist of, and what belongs to none; the target is held alone.

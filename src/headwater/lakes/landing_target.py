@@ -21,6 +21,7 @@ from headwater.rows.columns.column_types import (
     AS_STRING,
     AS_VARIANT,
     DELTA,
+    DUCKLAKE,
     ERROR,
     ICEBERG,
     PARQUET,
@@ -29,7 +30,7 @@ from headwater.rows.columns.column_types import (
     Target,
 )
 
-TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG}
+TYPES: dict[str, Target] = {"parquet": PARQUET, "delta": DELTA, "iceberg": ICEBERG, "ducklake": DUCKLAKE}
 FORMATS = tuple(TYPES)
 SPARK_TYPES: dict[str, Target] = {"delta": SPARK_DELTA, "iceberg": SPARK_ICEBERG}
 PYTHON_IMPL, SPARK_IMPL = "python", "spark"
@@ -79,6 +80,8 @@ class LandingTarget:
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
         table_location: of tables of Iceberg, one of :data:`headwater.lakes.catalogs.table_places.TABLE_LOCATIONS`.
+        ducklake_catalog: of DuckLake's tables, ``sqlite:PATH`` or ``postgres:CONNINFO``; None for a file of SQLite
+            in the directory.
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
         tables: settings of some tables; the same at each run, but for what may change.
         mask_secret: that masks of these are made with; empty for none. It is kept nowhere.
@@ -101,6 +104,7 @@ class LandingTarget:
     tables: tuple[TableSettings, ...] = ()
     mask_secret: bytes = field(default=b"", repr=False)
     table_location: str = OF_TARGET
+    ducklake_catalog: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", self.where.absolute())
@@ -178,13 +182,17 @@ class LandingTarget:
             known = load_object(own_directory(place) / "target.json")
         if "format" not in known:
             raise LakeError("nothing has landed there", file=str(place))
-        catalog, namespace = (str(known.get(name, ITS_OWN)) for name in ("catalog", "namespace"))
+        catalog, namespace, ducklake = (
+            None if known.get(name, ITS_OWN) == ITS_OWN else str(known[name])
+            for name in ("catalog", "namespace", "ducklake-catalog")
+        )
         return cls(
             place,
             known["format"],
             mode=str(known.get("mode", "changelog")),
-            iceberg_catalog=None if catalog == ITS_OWN else catalog,
-            namespace=None if namespace == ITS_OWN else namespace,
+            iceberg_catalog=catalog,
+            namespace=namespace,
+            ducklake_catalog=ducklake,
             snapshot=str(known.get("snapshot", NEVER)),
             catalog_impl=str(known.get("catalog-impl", PYTHON_IMPL)),
             jsonb=str(known.get("jsonb", AS_STRING)),
@@ -244,6 +252,13 @@ def _iceberg(target: LandingTarget) -> LakeFormat[Any]:
     )
 
 
+def _ducklake(target: LandingTarget) -> LakeFormat[Any]:
+    from headwater.lakes.ducklake_table import DuckLakeFormat
+
+    place = require_local(target.where, "tables of DuckLake", "land to a directory (--to DIR)")
+    return DuckLakeFormat(place, target.ducklake_catalog, deletes_beside=target.write_mode == MERGE_ON_READ)
+
+
 def _spark(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.spark_table import SparkFormat
 
@@ -259,4 +274,30 @@ _OPENERS: dict[str, Callable[[LandingTarget], LakeFormat[Any]]] = {
     "parquet": lambda target: ParquetFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "delta": lambda target: DeltaFormat(deletes_beside=target.write_mode == MERGE_ON_READ),
     "iceberg": _iceberg,
+    "ducklake": _ducklake,
 }
+
+_TO_DIRECTORY = "land to a directory (--to DIR), and copy that"
+
+
+def require_possible(target: LandingTarget) -> None:
+    """See that a target can be in a store, if it is to be.
+
+    Raises:
+        LakeError: it cannot be as it is wanted.
+    """
+    if isinstance(target.where, StorePath):
+        for what, hint in _lacking(target):
+            raise LakeError(f"{what} cannot be in a store yet", file=str(target.where), hint=hint)
+
+
+def _lacking(target: LandingTarget) -> list[tuple[str, str]]:
+    """Return what of a target cannot be in a store, in words, and what to do instead."""
+    lacking = []
+    if target.format == "ducklake":
+        lacking.append(("tables of DuckLake", _TO_DIRECTORY))
+    if target.format == "iceberg" and target.iceberg_catalog is None:
+        lacking.append(("the catalog of SQLite that a directory has", "name another one (--iceberg-catalog NAME)"))
+    if target.catalog_impl != PYTHON_IMPL:
+        lacking.append(("tables that Spark writes", f"leave out --catalog-impl, or {_TO_DIRECTORY}"))
+    return lacking

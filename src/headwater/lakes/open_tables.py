@@ -119,6 +119,10 @@ class OpenTables:
         """Remove old versions of a table; see :meth:`~headwater.lakes.lake_table.LakeFormat.expire`."""
         return self._format.expire(self._place / name, name, kept_versions, older_than)
 
+    def forget_versions(self, kept_versions: Container[int], older_than: datetime) -> None:
+        """Forget old versions of all tables; see :meth:`~headwater.lakes.lake_table.LakeFormat.forget_versions`."""
+        self._format.forget_versions(kept_versions, older_than)
+
     def bind(self, bindings: Mapping[str, int]) -> None:
         """Let tables of the source land under names that others may have had; see :meth:`BoundNames.bind`."""
         former = self._names.bind(bindings)

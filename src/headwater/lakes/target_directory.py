@@ -31,11 +31,10 @@ from tempfile import TemporaryDirectory
 from headwater.lakes.bound_names import BoundNames
 from headwater.lakes.lake_table import Expired, errors_at, lock_alone
 from headwater.lakes.landed_progress import LandedProgress
-from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget, numbers_taken, own_directory
+from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget, numbers_taken, own_directory, require_possible
 from headwater.lakes.open_tables import OpenTables
 from headwater.lakes.paused import PausedTables
 from headwater.lakes.resolved_log import ResolvedLog, resolved_states
-from headwater.lakes.store_targets import require_possible
 from headwater.lakes.stores.fence import Fence
 from headwater.lakes.stores.near_indexes import directory_of_indexes
 from headwater.lakes.stores.places import StorePath, Where, remove_file
@@ -172,6 +171,7 @@ class Lake:
         self.require_files()
         self._log.forget(older_than)
         versions_kept = [resolved.tables for resolved in resolved_states(self._own)]
+        self.tables.forget_versions({version for tables in versions_kept for version in tables.values()}, older_than)
         for name, table in list(self.tables.landed()):
             versions = {tables[name] for tables in versions_kept if name in tables} | {table.version}
             yield name, self.tables.expire(name, versions, older_than)

@@ -89,6 +89,7 @@ class TargetRegistry:
         self._require("mode", target.mode, "changelog")
         self._require("catalog", target.iceberg_catalog or ITS_OWN, ITS_OWN)
         self._require("namespace", target.namespace or ITS_OWN, ITS_OWN)
+        self._require("ducklake-catalog", target.ducklake_catalog or ITS_OWN, ITS_OWN)
         self._require("catalog-impl", target.catalog_impl, PYTHON_IMPL)
         self._require("snapshot", target.snapshot, NEVER)
         self._require("jsonb", target.jsonb, AS_STRING)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.landing_target import LandingTarget, require_possible
 from headwater.lakes.parquet_table import _last_there
-from headwater.lakes.store_targets import require_possible
 from headwater.lakes.stores.library_options import options_for_delta, options_for_iceberg
 from headwater.lakes.stores.places import StorePath, folder_of, path_at, place_of
 

@@ -101,6 +101,8 @@ SPARK_ICEBERG = Target("Iceberg", has_int16=False)
 
 PARQUET = Target("Parquet", has_time=True, has_uuid=True, first_day=-ALL_DAYS, last_day=ALL_DAYS)
 
+DUCKLAKE = replace(PARQUET, name="DuckLake")
+
 
 class Form(enum.Enum):
     """The ways to read values."""

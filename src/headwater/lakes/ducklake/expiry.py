@@ -1,0 +1,110 @@
+"""Snapshots of a DuckLake that expire, and the files that are in none any more.
+
+A file is noted in ``ducklake_files_scheduled_for_deletion`` with the transaction that forgets it, and removed after
+that: a run that ends in between leaves it for the next one, or for DuckDB's ``ducklake_cleanup_old_files``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from headwater.lakes.ducklake.catalog_database import CatalogDatabase, moment_text, read_moment
+from headwater.lakes.ducklake.catalog_table import FoundTable, ids
+from headwater.lakes.ducklake.snapshots import AUTHOR
+
+_FILES = (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))
+_SCHEDULED = "ducklake_files_scheduled_for_deletion"
+
+
+def forget_snapshots(database: CatalogDatabase, kept_versions: Container[int], older_than: datetime) -> None:
+    """Forget snapshots that ``headwater land`` has made; others' stay.
+
+    Args:
+        database: of the catalog; kept_versions: that stay.
+        older_than: those that were the last at any time since then stay, too; with a time zone.
+
+    Raises:
+        LakeError: it cannot be done.
+    """
+    with database.transaction():
+        rows = database.rows(
+            "SELECT s.snapshot_id, s.snapshot_time, c.author FROM ducklake_snapshot s LEFT JOIN "
+            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id"
+        )
+        old = [(int(number), author) for number, time, author in rows if read_moment(time) < older_than]
+        gone = [number for number, author in old[:-1] if author == AUTHOR and number not in kept_versions]
+        for table in ("ducklake_snapshot", "ducklake_snapshot_changes") if gone else ():
+            database.rows(f"DELETE FROM {table} WHERE snapshot_id IN ({ids(gone)})")
+
+
+def remove_files(database: CatalogDatabase, table: FoundTable, data_path: str, older_than: datetime) -> tuple[int, int]:
+    """Remove files of a table that are in no snapshot; return how many, and their bytes.
+
+    Args:
+        database: of the catalog; table: whose; data_path: of the catalog.
+        older_than: files of no commit that are younger stay; with a time zone.
+
+    Raises:
+        LakeError: the catalog cannot be changed; OSError: a file cannot be removed.
+    """
+    with database.transaction():
+        for kind, key in _FILES:
+            _forget(database, table, kind, key)
+    scheduled = _scheduled(database, table, data_path)
+    removed = [_remove(Path(path)) for path in scheduled]
+    with database.transaction():
+        for path in scheduled.values():
+            database.rows(f"DELETE FROM {_SCHEDULED} WHERE path = ?", [path])
+    removed += [_remove(path) for path in _unknown(database, table, older_than.timestamp())]
+    sizes = [size for size in removed if size is not None]
+    return len(sizes), sum(sizes)
+
+
+def _forget(database: CatalogDatabase, table: FoundTable, kind: str, key: str) -> None:
+    """Forget the files of a kind that are in no snapshot, and schedule them."""
+    rows = database.rows(
+        f"SELECT {key}, path, path_is_relative FROM {kind} f WHERE table_id = ? AND end_snapshot IS NOT NULL AND NOT "
+        "EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id >= f.begin_snapshot AND "
+        "s.snapshot_id < f.end_snapshot)",
+        [table.number],
+    )
+    if not rows:
+        return
+    numbers, now = ids([int(number) for number, _, _ in rows]), moment_text(datetime.now(UTC))
+    noted = [(n, os.path.join(table.directory, path) if relative else path, False, now) for n, path, relative in rows]
+    database.insert(_SCHEDULED, ("data_file_id", "path", "path_is_relative", "schedule_start"), noted)
+    database.rows(f"DELETE FROM {kind} WHERE {key} IN ({numbers})")
+    if kind == "ducklake_data_file":
+        database.rows(f"DELETE FROM ducklake_file_column_stats WHERE data_file_id IN ({numbers})")
+
+
+def _scheduled(database: CatalogDatabase, table: FoundTable, data_path: str) -> dict[str, str]:
+    """Return scheduled files of a table: whole paths, with those in the catalog."""
+    rows = database.rows(f"SELECT path, path_is_relative FROM {_SCHEDULED}")
+    paths = {(f"{data_path}{path}" if relative else path): path for path, relative in rows}
+    return {whole: path for whole, path in paths.items() if whole.startswith(table.directory)}
+
+
+def _unknown(database: CatalogDatabase, table: FoundTable, older_than: float) -> Iterable[Path]:
+    """Yield files in a table's directory that no commit has, and that are older than a time."""
+    known: set[str] = set()
+    for kind, _ in _FILES:
+        rows = database.rows(f"SELECT path FROM {kind} WHERE table_id = ?", [table.number])
+        known |= {os.path.join(table.directory, path) for (path,) in rows}
+    for path in Path(table.directory).glob("*.parquet"):
+        with suppress(FileNotFoundError):
+            if str(path) not in known and path.stat().st_ctime < older_than:
+                yield path
+
+
+def _remove(path: Path) -> int | None:
+    """Remove a file; return its size, None where it is not there."""
+    with suppress(FileNotFoundError):
+        size = path.stat().st_size
+        path.unlink()
+        return size
+    return None
