@@ -70,8 +70,8 @@ def as_server_user(command: list[str], *, tied: bool = False) -> dict[str, Any]:
     setpriv = shutil.which("setpriv")
     account = pwd.getpwnam(SERVER_USER) if os.geteuid() == 0 else None
     if setpriv is None:
-        user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
-        return {"args": command, **user}
+        rights = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+        return {"args": command, **rights}
     # Two of them: who becomes another user is no longer told of its parent's end.
     user = [setpriv, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"] if account else []
     end = [setpriv, "--pdeathsig", "SIGQUIT"] if tied else []

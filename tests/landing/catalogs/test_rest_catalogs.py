@@ -25,7 +25,7 @@ from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import CHANGELOG
 from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, identifier, opened, read
 from landing.catalogs.rest_server import iceberg_jars, rest_server
-from landing.store_proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
+from landing.stores.proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
 from landing.work import TABLES, Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]

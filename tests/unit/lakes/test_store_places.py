@@ -97,10 +97,11 @@ def test_what_cannot_be_in_a_store() -> None:
     place = in_store()
     require_possible(LandingTarget(place, "delta", mode="history"))
     require_possible(LandingTarget(place, "iceberg", iceberg_catalog="shop"))
+    require_possible(LandingTarget(place, "delta", mode="current", write_mode="merge-on-read"))
     for target in (
         LandingTarget(place, "iceberg"),
         LandingTarget(place, "delta", catalog_impl="spark", namespace="shop"),
-        LandingTarget(place, "delta", mode="current", write_mode="merge-on-read"),
+        LandingTarget(place, "ducklake"),
     ):
         with pytest.raises(LakeError, match="cannot be in a store yet"):
             require_possible(target)
