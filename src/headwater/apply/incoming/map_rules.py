@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from headwater.errors import UsageError
+from headwater.rows.masks import LITERAL, Mask, read_mask
 
 _PART = r'"(?:[^"]|"")+"|[^\s".=:*?]+'
 _PARTS = re.compile(_PART)
@@ -26,17 +27,7 @@ _PATTERN = re.compile(rf"({_WILD})\.({_WILD})")
 _RENAME = re.compile(rf"\s*((?:{_PART}|\.|\*)+)\s*=\s*((?:{_PART}|\.|\*)+)\s*")
 _MASK = re.compile(rf"\s*((?:{_PART}|\.)+)\s*=(.*)", re.DOTALL)
 _CONDITION = re.compile(rf"\s*((?:{_PART}|\.)+)\s*:(.*)", re.DOTALL)
-_COUNTED = re.compile(r"(keep-first|keep-last):([0-9]{1,6})")
 
-NULL, LITERAL, SHA256, HMAC, KEEP_FIRST, KEEP_LAST = (
-    "null",
-    "literal",
-    "sha256",
-    "hmac-sha256",
-    "keep-first",
-    "keep-last",
-)
-_MASKS = f"{NULL}, {LITERAL}:TEXT, {SHA256}, {HMAC}, {KEEP_FIRST}:N, {KEEP_LAST}:N"
 MOST_NAME_BYTES = 63
 
 
@@ -103,24 +94,6 @@ class RowCondition:
     text: str
     table: TableName
     expression: str
-
-
-@dataclass(frozen=True)
-class Mask:
-    """A mask; kind: one of those above; argument: of it, empty for none."""
-
-    kind: str
-    argument: str
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether values that differ stay different, so that rows can be looked up by it."""
-        return self.kind in (SHA256, HMAC)
-
-    @property
-    def makes_text(self) -> bool:
-        """Whether it makes a text of any value."""
-        return self.kind not in (NULL, LITERAL)
 
 
 @dataclass(frozen=True)
@@ -248,14 +221,10 @@ def mask_of(rule: ColumnRule) -> Mask:
     Raises:
         UsageError: there is no such mask.
     """
-    text = rule.value
-    if text in (NULL, SHA256, HMAC):
-        return Mask(text, "")
-    if text.startswith(f"{LITERAL}:"):
-        return Mask(LITERAL, text.removeprefix(f"{LITERAL}:"))
-    if match := _COUNTED.fullmatch(text):
-        return Mask(match[1], match[2])
-    raise UsageError(f"{rule.text}: there is no such mask", hint=f"expected {_MASKS}")
+    try:
+        return read_mask(rule.value)
+    except UsageError as error:
+        raise UsageError(f"{rule.text}: there is no such mask", hint=error.hint) from None
 
 
 def _name(part: str) -> str:

@@ -13,12 +13,12 @@ from functools import cached_property
 
 from headwater.apply.incoming.map_rules import ColumnRule, MapRules, TableName, TableRules, mask_of
 from headwater.apply.incoming.messages import BINARY, NULL, TEXT, SentTuple
-from headwater.apply.mapped.masks import Masking, masking
 from headwater.apply.mapped.row_filters import RowFilter, row_filter
 from headwater.apply.mapped.source_facts import SourceFacts
 from headwater.apply.progress.installation import SCHEMA
 from headwater.errors import DecodingError, TargetError, UsageError
 from headwater.remote_slots.announced_relations import SentColumn, SentRelation
+from headwater.rows.masks import Masking, masking
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headwater.apply.incoming.map_rules import LITERAL, NULL, ColumnRule, MapRules, TableName, mask_of
-from headwater.apply.mapped.masks import HEX_CHARACTERS
+from headwater.apply.incoming.map_rules import ColumnRule, MapRules, TableName, mask_of
 from headwater.apply.mapped.table_maps import TableMap, unfit_for_key
 from headwater.apply.target.connection import TargetConnection
 from headwater.apply.target.lookup import Lookup
 from headwater.apply.target.relations import MappedRelation, map_relation
 from headwater.apply.target.session import TargetFacts
 from headwater.errors import ConnectionLostError, TargetError, UsageError
+from headwater.rows.masks import HEX_CHARACTERS, LITERAL, NULL
 
 _COLUMNS = """
 SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.atttypmod,

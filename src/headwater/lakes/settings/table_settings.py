@@ -16,7 +16,7 @@ from typing import Any
 
 from headwater.errors import UsageError
 from headwater.plugins.table_patterns import TablePatterns
-from headwater.rows.columns.column_masks import HMAC, SHA256, read_mask
+from headwater.rows.masks import HMAC, SHA256, read_mask
 
 MODES = ("changelog", "current", "history")
 _FINGERPRINT_DIGITS = 16

@@ -20,7 +20,8 @@ from headwater.lakes.target_directory import Lake
 from headwater.lakes.target_registry import TableNote
 from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.columns.arrow import is_shown
-from headwater.rows.columns.column_masks import ColumnMask, read_mask
+from headwater.rows.columns.column_masks import ColumnMask
+from headwater.rows.masks import read_mask
 
 _OTHER_PLACE = "land to another place, or leave the settings as they were"
 
@@ -207,7 +208,9 @@ def require_named(entry: TableSettings, table: str, columns: Iterable[str]) -> N
 def _by_number(settings: TableSettings, columns: Mapping[str, tuple[int, ...]], secret: bytes) -> ColumnSettings:
     excluded = frozenset(number for name in settings.exclude_columns for number in columns.get(name, ()))
     masks = tuple(
-        (number, read_mask(text, secret)) for name, text in settings.mask.items() for number in columns.get(name, ())
+        (number, ColumnMask(read_mask(text), secret))
+        for name, text in settings.mask.items()
+        for number in columns.get(name, ())
     )
     return ColumnSettings(excluded, masks)
 
@@ -225,8 +228,8 @@ def require_rows_told(table: str, key: Mapping[str, int], settings: ColumnSettin
     for name, number in key.items():
         if number in settings.excluded:
             raise _untold(table, name, "is excluded")
-        if number in masks and not masks[number].tells_apart:
-            raise _untold(table, name, f"has the mask {masks[number].kind}")
+        if number in masks and not masks[number].mask.tells_apart:
+            raise _untold(table, name, f"has the mask {masks[number].mask.kind}")
 
 
 def _untold(table: str, column: str, what: str) -> LakeError:
