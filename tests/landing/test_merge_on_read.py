@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -141,12 +142,20 @@ def require_equal(log: Log, target: LandingTarget, lsn: int) -> None:
         assert ours == rows, f"{name}: missing {rows - ours}, not on the server {ours - rows}"
 
 
+CURRENT_DELETES = """SELECT count(*) FROM ducklake_delete_file JOIN ducklake_table USING (table_id)
+    WHERE table_name = ? AND ducklake_delete_file.end_snapshot IS NULL AND ducklake_table.end_snapshot IS NULL"""
+
+
 def deletes(target: LandingTarget, name: str) -> int:
     """Count vectors, or delete files, of a table."""
     if target.format == "delta":
         return sum(batch.num_rows for batch in DeltaTable(str(target.place / f"public.{name}")).deletion_vectors())
     if target.format == "parquet":
         return sum(file.deleted is not None for file in table_of(target, name).values())
+    if target.format == "ducklake":
+        with closing(sqlite3.connect(target.place / "ducklake.sqlite")) as connection:
+            (count,) = connection.execute(CURRENT_DELETES, [name]).fetchone()
+            return int(count)
     with closing(own_catalog(target.place)) as catalog:
         tasks = catalog.load_table(("public", name)).scan().plan_files()
         return len({file.file_path for task in tasks for file in task.delete_files})
