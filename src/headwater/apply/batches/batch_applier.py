@@ -242,8 +242,10 @@ class BatchApplier:
     def _batch(self, messages: Messages) -> None:
         """Have a batch applied, as soon as the one before is; it is folded meanwhile."""
         self._counts.tried += 1
-        folded = self._folded(messages)
-        if not self._finish():
+        # The target is not asked about tables while it has a batch: that one's thread has the connection.
+        is_same = self._tables.are_known or self._finish()
+        folded = self._folded(messages) if is_same else None
+        if not (self._finish() and is_same):
             # Tables may have changed by now, or be set aside.
             folded = self._folded(messages) if self._is_batch(messages, is_foldable=True) else None
         if folded is None:
