@@ -122,7 +122,8 @@ def test_a_table_is_reloaded_while_the_store_fails(
     source.run("INSERT INTO t VALUES (1000, 'y')", "UPDATE t SET a = 'z' WHERE id = 200", "SELECT pg_switch_wal()")
     asked = ["lake", "reload", target.where, "public.t", "--wal", source.server.wal_directory, "--catalog", newer]
     asked += ["--storage-option", f"endpoint_url={proxy.endpoint}"]
-    for command in (asked, words(source, source.backup, target, proxy)):
+    others = words(source, source.backup, target, proxy)
+    for command in (others, asked, others):
         with running(*command, directory=tmp_path) as process:
             output = process.standard_error()
             assert process.process.wait() == 0, output
