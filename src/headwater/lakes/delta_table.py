@@ -96,13 +96,6 @@ class DeltaLakeTable(LakeTable):
             if self._table is not None and self._writes_log:
                 _protocol(self._table).require_known(place, self._table.metadata().configuration)
 
-    def close(self) -> None:
-        """See :class:`LakeTable`; Delta itself tells of others."""
-
-    @property
-    def landed(self) -> Landed:
-        return self._landed
-
     @property
     def version(self) -> int:
         """The version that Delta gives; see :class:`LakeTable`."""

@@ -311,13 +311,6 @@ class DuckLakeTable(LakeTable):
         landed = Landed(Lsn.parse(settings[COMMIT_LSN]), _schema(self._form, self._found, self._snapshot), self._source)
         return int(settings[SNAPSHOT]), landed
 
-    def close(self) -> None:
-        """See :class:`LakeTable`; the catalog itself tells of others."""
-
-    @property
-    def landed(self) -> Landed:
-        return self._landed
-
     @property
     def version(self) -> int:
         """The number of the snapshot; see :class:`LakeTable`."""

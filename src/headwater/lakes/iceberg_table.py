@@ -232,13 +232,6 @@ class IcebergLakeTable(LakeTable):
         if self._table is not None and deletes_beside:
             _require_deletes(self._table, place)
 
-    def close(self) -> None:
-        """See :class:`LakeTable`; Iceberg itself tells of others."""
-
-    @property
-    def landed(self) -> Landed:
-        return self._landed
-
     @property
     def version(self) -> int:
         """The id of the snapshot; see :class:`LakeTable`."""

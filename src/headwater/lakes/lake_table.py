@@ -208,10 +208,10 @@ class LakeTable(ABC):
     """
 
     properties: Mapping[str, str] = MappingProxyType({})
+    _landed: Landed
 
-    @abstractmethod
-    def close(self) -> None:
-        """Let others write to it."""
+    def close(self) -> None:  # noqa: B027
+        """Let others write to it; where its format itself tells of others, nothing keeps them from that."""
 
     def __enter__(self) -> Self:
         return self
@@ -222,9 +222,9 @@ class LakeTable(ABC):
         self.close()
 
     @property
-    @abstractmethod
     def landed(self) -> Landed:
-        """The table's own record; asked for when it was opened, and after each commit."""
+        """The table's own record, as of when it was opened, or of the last commit."""
+        return self._landed
 
     @property
     @abstractmethod

@@ -112,10 +112,6 @@ class _ManifestTable(LakeTable):
         self._landed = self._read(source)
 
     @property
-    def landed(self) -> Landed:
-        return self._landed
-
-    @property
     def version(self) -> int:
         """The number of the manifest; see :class:`LakeTable`."""
         return self._number or -1

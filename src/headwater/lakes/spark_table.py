@@ -154,13 +154,6 @@ class SparkTable(LakeTable):
             self._is_there = self._spark.catalog.tableExists(name)
             self._landed = self._read()
 
-    def close(self) -> None:
-        """See :class:`LakeTable`; the catalog itself tells of others."""
-
-    @property
-    def landed(self) -> Landed:
-        return self._landed
-
     @property
     def version(self) -> int:
         """The version that the connector gives; see :class:`LakeTable`; a table without a commit of rows has none."""
