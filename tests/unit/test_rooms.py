@@ -31,6 +31,7 @@ ROOMS += [
     "source",
     "lakes/stores",
     "lakes/deletes",
+    "lakes/layout",
     "lakes/settings",
     "lakes/catalogs",
     "lakes/ducklake",

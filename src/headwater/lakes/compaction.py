@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.dataset import dataset
 
 from headwater.errors import LakeError
-from headwater.lakes.data_files import write_data_file
+from headwater.lakes.data_files import write_laid_out
 from headwater.lakes.deletes.deleted_rows import left_rows
 from headwater.lakes.lake_table import DataFile, LakeTable, TableCommit, errors_at, file_name
 from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.layout.table_layout import Partition
 from headwater.lakes.stores.places import Where, readable
 from headwater.lakes.target_directory import Lake
 
@@ -70,6 +72,7 @@ def compact(place: Where, target_file_bytes: int = TARGET_FILE_BYTES) -> list[Co
         for name, table in lake.tables.landed():
             if lake.registry.mode_of(lake.names.holder(name)) != "changelog":
                 continue
+            lake.lay_out(name, table)
             for removed in compacting(table, target_file_bytes):
                 compacted[name] = compacted.get(name, Compacted(name, 0, 0)).more(removed)
         lake.progress.note_versions()
@@ -86,12 +89,15 @@ def compacting(table: LakeTable, target_file_bytes: int, *, is_even: bool = Fals
     Raises:
         LakeError: see :func:`compact`.
     """
-    for group in list(_groups(table.files.values(), target_file_bytes)):
+    by_partition: dict[Partition, list[DataFile]] = {}
+    for file in table.files.values():
+        by_partition.setdefault(file.partition, []).append(file)
+    for group in [group for own in by_partition.values() for group in _groups(own, target_file_bytes)]:
         sizes = [file.size for file in group]
         if is_even and 2 * max(sizes) > sum(sizes):
             continue
-        file = _merged(table, group)
-        TableCommit(table, [file], table.landed, [member.path for member in group], has_same_rows=True).make()
+        files = _merged(table, group)
+        TableCommit(table, files, table.landed, [member.path for member in group], has_same_rows=True).make()
         yield len(group)
 
 
@@ -109,14 +115,15 @@ def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[
         yield group
 
 
-def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
-    """Return a file of the rows of several."""
+def _merged(table: LakeTable, group: Iterable[DataFile]) -> list[DataFile]:
+    """Return a file of the rows of several, which are of one partition."""
     assert table.landed.schema is not None
     schema = table.file_schema(table.landed.schema)
     with errors_at(table.staging):
         rows = pa.concat_tables([_read(table, file, schema) for file in group])
         rows = pa.table(_sorted(rows).columns, schema=schema)
-        return write_data_file(rows, table.staging, file_name(pc.max(rows["_commit_lsn"]).as_py()))
+        name = partial(file_name, pc.max(rows["_commit_lsn"]).as_py())
+        return list(write_laid_out(rows, table.layout, table.staging, name))
 
 
 def _read(table: LakeTable, file: DataFile, schema: pa.Schema) -> pa.Table:

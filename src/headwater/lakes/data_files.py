@@ -14,6 +14,7 @@ import base64
 import os
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -24,6 +25,8 @@ import pyarrow.parquet as pq
 from headwater.base.system_errors import system_error
 from headwater.lakes.file_bounds import has_order, is_bound
 from headwater.lakes.lake_table import DataFile, errors_at, staged_path
+from headwater.lakes.layout.hive_paths import hive_path
+from headwater.lakes.layout.table_layout import TableLayout
 from headwater.lakes.stores.places import new_file
 from headwater.rows.columns.arrow import no_rows
 
@@ -46,6 +49,47 @@ def write_data_file(rows: pa.Table, place: str, name: str, schema: pa.Schema | N
         schema: as for :func:`write_batches`; None for that of the rows.
     """
     return write_batches([rows], schema or rows.schema, place, name)
+
+
+def write_laid_out(
+    rows: pa.Table, layout: TableLayout, place: str, name: Callable[[], str], schema: pa.Schema | None = None
+) -> Iterator[DataFile]:
+    """Write rows into a file for each partition, one after the other, in each in the order of the layout.
+
+    Args:
+        rows: of a table; layout: the table's.
+        place: the directory; name: makes names of files that no other attempt has.
+        schema: as for :func:`write_batches`; None for that of the rows.
+
+    Raises:
+        LakeError: a file cannot be written; or a partition cannot be named.
+    """
+    if not layout:
+        yield from [write_data_file(rows, place, name(), schema)] if len(rows) else []
+        return
+    for partition, numbers in layout.partitions(rows):
+        own = layout.sorted(rows.take(pa.array(numbers)) if len(numbers) < len(rows) else rows)
+        directory = hive_path(layout, partition) if layout.has_directories else ""
+        file = write_data_file(own, place, f"{directory}{name()}", schema)
+        yield replace(file, partition=partition)
+
+
+def write_batches_laid_out(
+    batches: Iterable[pa.Table], layout: TableLayout, place: str, name: Callable[[], str], schema: pa.Schema
+) -> Iterator[DataFile]:
+    """Write rows that come batch by batch, some megabytes of them at a time (:func:`write_laid_out`).
+
+    Args, Raises:
+        see there, and :func:`write_batches`.
+    """
+    if layout:
+        for rows in _row_groups(_read(batches)):
+            yield from write_laid_out(rows, layout, place, name, schema)
+        return
+    there = iter(batches)
+    first = next(there, None)
+    if first is not None:
+        yield write_batches(chain([first], there), schema, place, name())
 
 
 def write_batches(batches: Iterable[pa.Table], schema: pa.Schema, place: str, name: str) -> DataFile:

@@ -15,13 +15,16 @@ Files are taken away, and rows of them deleted beside them, by a snapshot of ``o
 delete files (:mod:`headwater.lakes.deletes.iceberg_snapshots`). Statistics of files are those that tasks have found, so
 that no footer is read again.
 
-Known gaps: partitioned and sorted tables; deletion vectors (format 3).
+A table that is partitioned has its files side by side all the same: manifests say which partition a file is of.
+
+Known gaps: deletion vectors (format 3).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,7 +34,6 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
-from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, IntegerType, LongType, PrimitiveType
 from pyiceberg.utils.truncate import truncate_upper_bound_text_string
 
@@ -56,6 +58,7 @@ from headwater.lakes.lake_table import (
     remove_files,
     require_source,
 )
+from headwater.lakes.layout.iceberg_layouts import lay_out, partition_of, partition_spec, placed, sort_order, with_ids
 from headwater.lakes.stores.places import StorePath, Where, folder_at, make_folder, sync_folder
 from headwater.pg.lsn import Lsn
 
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 SOURCE = "headwater.source"
@@ -246,7 +250,14 @@ class IcebergLakeTable(LakeTable):
     @property
     def files(self) -> Mapping[str, DataFile]:
         schema = None if self._table is None else self._table.schema()
-        return {path: _shown(path, file, schema) for path, file in self._files().items() if schema is not None}
+        return {path: self._shown(path, file, schema) for path, file in self._files().items() if schema is not None}
+
+    def _shown(self, path: str, placed: PlacedFile, fields: Schema) -> DataFile:
+        """Return a file as others know it, with its partition if it has one."""
+        file, own = _shown(path, placed, fields), placed.file
+        if self._table is None or not len(own.partition):
+            return file
+        return replace(file, partition=partition_of(own.spec_id, own.partition, self._table.metadata))
 
     @property
     def size(self) -> TableSize:
@@ -306,18 +317,32 @@ class IcebergLakeTable(LakeTable):
             self._find_home()
         if self._table is None:
             place, create = str(self.place), self._catalog.create_table_transaction
-            begun = patiently(lambda: create(self._identifier, schema, place, properties=_PROPERTIES))
+            form = self._form(schema)
+            begun = patiently(lambda: create(self._identifier, **form, location=place, properties=_PROPERTIES))
             self._require_here(begun._table)
             return begun
         transaction = self._table.transaction()
         with transaction.update_schema() as update:
             update.union_by_name(schema)
+        lay_out(transaction, self.layout, is_new=self.is_laid_out_anew)
         return transaction
+
+    def _form(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return the arguments that say of what form a table is made."""
+        if not self.layout:
+            return {"schema": schema}
+        columns = with_ids(self._catalog._convert_schema_if_needed(schema, _VERSION))
+        return {
+            "schema": columns,
+            "partition_spec": partition_spec(self.layout, columns),
+            "sort_order": sort_order(self.layout, columns),
+        }
 
     def _made(self, schema: pa.Schema) -> Table:
         """Have the catalog make the table where it wants it to be, without rows; an answer may have been lost."""
         make, properties = self._catalog.create_table_if_not_exists, {**_PROPERTIES, SOURCE: self._source}
-        return patiently(lambda: make(self._identifier, schema, properties=properties))
+        form = self._form(schema)
+        return patiently(lambda: make(self._identifier, **form, properties=properties))
 
     def _require_here(self, table: Table) -> None:
         if local_path(table.location()) != str(self.place) != table.location():
@@ -366,7 +391,8 @@ class IcebergLakeTable(LakeTable):
                     COLUMNS: marks_text(landed.schema, fields),
                 }
             )
-            coming = [_iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added]
+            metadata = transaction.table_metadata
+            coming = [_iceberg_file(f"{self.staging}/{file.path}", file, metadata) for file in added]
             coming += [deletes for file in self._changed.values() for deletes in file.own]
             going = [file.file for file in gone[: len(removed)]] + [deletes for file in gone for deletes in file.own]
             summary = _summary(added, landed)
@@ -390,9 +416,9 @@ class IcebergLakeTable(LakeTable):
         with iceberg_errors(self.place):
             table = self._catalog.load_table(self._identifier)
         if self._found is not None:
-            gone, fields = set(removed), table.schema()
+            gone = set(removed)
             self._found = {path: file for path, file in self._found.items() if path not in gone}
-            coming = {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, fields) for file in added}
+            coming = {file.path: _iceberg_file(f"{self.staging}/{file.path}", file, table.metadata) for file in added}
             self._found |= {path: PlacedFile(file) for path, file in coming.items()} | self._changed
         self._table, self._landed, self._next = table, landed, None
         self._find_home()
@@ -499,14 +525,16 @@ def _summary(added: Sequence[DataFile], landed: Landed) -> dict[str, str]:
     return summary | ({FIRST_COMMIT_LSN: str(Lsn(min(first)))} if first else {})
 
 
-def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
+def _iceberg_file(place: str, file: DataFile, metadata: TableMetadata) -> IcebergFile:
     """Return a file as manifests have it."""
+    fields = metadata.schema()
+    spec_id, values = placed(file.partition, metadata)
     ids = {field.name: field.field_id for field in fields.fields if field.field_type.is_primitive}
     made = IcebergFile.from_args(
         content=DataFileContent.DATA,
         file_path=place,
         file_format=FileFormat.PARQUET,
-        partition=Record(),
+        partition=values,
         record_count=file.rows,
         file_size_in_bytes=file.size,
         value_counts={ids[name]: file.rows for name in file.nulls if name in ids},
@@ -514,7 +542,7 @@ def _iceberg_file(place: str, file: DataFile, fields: Schema) -> IcebergFile:
         lower_bounds=_bounds(file.lower, fields, up=False),
         upper_bounds=_bounds(file.upper, fields, up=True),
     )
-    made.spec_id = 0
+    made.spec_id = spec_id
     return made
 
 

@@ -99,6 +99,14 @@ class LakeSchema:
         """The columns; of several that were the same one in the source, the last."""
         return {column.number: column.type for column in self.columns}
 
+    @property
+    def by_number(self) -> dict[int, list[pa.Field[Any]]]:
+        """The columns by their numbers in the source; those that were the same one there in their order."""
+        columns: dict[int, list[pa.Field[Any]]] = {}
+        for column in self.columns:
+            columns.setdefault(column.number, []).append(pa.field(column.name, column.type))
+        return columns
+
     def holding(self, column: LakeColumn) -> LakeColumn:
         """Return the column that holds the values of a column of the source; there is one."""
         return next(known for known in reversed(self.columns) if known.number == column.number and holds(known, column))

@@ -27,6 +27,7 @@ from headwater.base.overlapped import overlapped
 from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
+from headwater.lakes.layout.table_layout import NO_LAYOUT, Partition, TableLayout
 from headwater.lakes.stores.places import Where
 
 
@@ -97,10 +98,11 @@ def staged_path(place: str, name: str) -> str:
     """Tell where a file is written that a commit gives its name: where a glob finds it, under a name that it does not.
 
     Args:
-        place: the directory that tasks write to; name: the file's.
+        place: the directory that tasks write to; name: the file's, maybe with directories of its partition.
     """
-    path = os.path.join(place, name)
-    return f"{path}.{UNPLACED}" if os.path.basename(place) == UNPLACED else path
+    if os.path.basename(place) == UNPLACED:
+        return os.path.join(place, f"{os.path.basename(name)}.{UNPLACED}")
+    return os.path.join(place, name)
 
 
 def is_written_here(name: str) -> bool:
@@ -152,6 +154,7 @@ class DataFile:
         lower, upper: the least and the greatest value of columns, for readers that pass over files.
         nulls: how many nulls columns have.
         deleted: rows that are deleted beside it; None for none.
+        partition: that all of its rows are of.
     """
 
     path: str
@@ -161,6 +164,7 @@ class DataFile:
     upper: dict[str, Any] = field(default_factory=dict)
     nulls: dict[str, int] = field(default_factory=dict)
     deleted: DeletedRows | None = None
+    partition: Partition = ()
 
     @property
     def left(self) -> int:
@@ -205,9 +209,12 @@ class LakeTable(ABC):
 
     Attributes:
         properties: that the next commit gives the table, where its format has such; those that it has else stay.
+        layout: of the files that come; is_laid_out_anew: files that were there may have had another one.
     """
 
     properties: Mapping[str, str] = MappingProxyType({})
+    layout: TableLayout = NO_LAYOUT
+    is_laid_out_anew: bool = False
     _landed: Landed
 
     def close(self) -> None:  # noqa: B027

@@ -14,6 +14,7 @@ from headwater.lakes.delta_table import DeltaFormat
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
+from headwater.lakes.settings.possible_layouts import require_layout
 from headwater.lakes.settings.table_properties import require_properties
 from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores.places import StorePath, Where, read_file, require_local
@@ -170,6 +171,7 @@ class LandingTarget:
             raise UsageError("settings of tables do not go with --schema-evolution split")
         for entry in self.tables:
             require_properties(entry.properties, self.format)
+            require_layout(entry, self.format)
 
     @classmethod
     def at(cls, place: Where) -> LandingTarget:

@@ -26,6 +26,10 @@ So a glob finds too much there: who reads the files reads the manifests first. F
 somebody expires them, as do those of no commit. The target's fence stands for the lock
 (:mod:`headwater.lakes.stores.fence`).
 
+Files of a table that is partitioned lie in directories that are called as their partitions (``region=eu/``), and have
+all columns. Where they are staged, or taken away, they lie side by side. Manifests have the partitions, in a format of
+their own.
+
 Rows that are deleted beside files (``--write-mode merge-on-read``) are in the manifest of the commit, with their files
 (:mod:`headwater.lakes.deletes.listed_deletes`). Such a manifest has another format: who does not know it says so.
 
@@ -88,7 +92,7 @@ from headwater.rows.columns.arrow import no_rows
 WHOLE_EVERY = 64
 _REMOVED, _STAGED_BEFORE = "removed", "staged"
 _NAME = re.compile(r"(\d{20})\.json")
-_FORMAT, _WITH_DELETES = 1, 2
+_FORMAT, _WITH_DELETES, _WITH_PARTITIONS = 1, 2, 3
 
 DATA = "data"
 """The folder of files of rows, in a store."""
@@ -153,10 +157,13 @@ class _ManifestTable(LakeTable):
         assert landed.schema is not None
         is_whole = number % WHOLE_EVERY == 0
         listed = list(files.values()) if is_whole else added
-        has_deletes = any(file.deleted is not None for file in listed)
+        has_deletes, has_partitions = (
+            any(file.deleted is not None for file in listed),
+            any(file.partition for file in listed),
+        )
         return json.dumps(
             {
-                "format": _WITH_DELETES if has_deletes else _FORMAT,
+                "format": _WITH_PARTITIONS if has_partitions else _WITH_DELETES if has_deletes else _FORMAT,
                 "number": number,
                 "is_whole": is_whole,
                 "source": landed.source,
@@ -238,8 +245,11 @@ class ParquetTable(_ManifestTable):
         for file in added:
             staged = next((path for path in _staged_paths(self._log, file.path) if path.exists()), None)
             if staged is not None:
+                (self.place / file.path).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(staged, self.place / file.path)
-        sync_directory(self.place)
+        parents = {folder for file in added for folder in Path(file.path).parents}
+        for folder in sorted(parents, key=lambda folder: len(folder.parts), reverse=True):
+            sync_directory(self.place / folder)
 
     def _take_away(self, removed: Iterable[str]) -> None:
         for path in removed:
@@ -249,8 +259,9 @@ class ParquetTable(_ManifestTable):
     def _complete(self) -> None:
         """Do what a run left undone: place what was committed, take away what is gone, remove what was not."""
         staged = [path for name in (UNPLACED, _STAGED_BEFORE) for path in (self._log / name).glob("*")]
-        self._place([file for path in staged if (file := self._files.get(path.name.removesuffix(f".{UNPLACED}")))])
-        self._take_away({name for name in os.listdir(self.place) if is_written_here(name)} - self._files.keys())
+        named = {os.path.basename(path): file for path, file in self._files.items()}
+        self._place([file for path in staged if (file := named.get(path.name.removesuffix(f".{UNPLACED}")))])
+        self._take_away(set(_placed(self.place)) - self._files.keys())
         for path in (self._log / _REMOVED).glob("*.parquet"):
             os.replace(path, _removed_path(self._log, path.name))
         for path in (*staged, *self._log.glob("*.part")):
@@ -305,7 +316,8 @@ class ParquetFormat(LakeFormat[Where]):
             return _expired(place, kept_versions, older_than.timestamp())
         with errors_at(place):
             last = _last_number(place)
-            used = {path for at in range(1, last + 1) if at in kept_versions for path in _files_at(place, at)[0]}
+            kept = [at for at in range(1, last + 1) if at in kept_versions]
+            used = {os.path.basename(path) for at in kept for path in _files_at(place, at)[0]}
             away = (place / "_headwater" / _REMOVED).glob("*.parquet*")
             unused = (path for path in away if path.name.removesuffix(f".{_REMOVED}") not in used)
             return remove_files(unused, older_than.timestamp())
@@ -343,7 +355,7 @@ def _expired(place: StorePath, kept_versions: Container[int], older_than: float)
 
 
 def _files_of_versions(place: StorePath, numbers: Sequence[int]) -> set[str]:
-    """Return the files of some versions, each manifest read once."""
+    """Return the names of files of some versions, each manifest read once."""
     used: set[str] = set()
     by_whole: dict[int, set[int]] = {}
     for number in numbers:
@@ -352,7 +364,7 @@ def _files_of_versions(place: StorePath, numbers: Sequence[int]) -> set[str]:
         files: dict[str, DataFile] = {}
         for manifest in manifests(place, max(some)):
             files = _followed(files, manifest)
-            used |= files.keys() if manifest["number"] in some else set()
+            used |= {os.path.basename(path) for path in files} if manifest["number"] in some else set()
     return used
 
 
@@ -398,8 +410,10 @@ def manifests(place: Where, upto: int | None = None) -> Iterator[dict[str, Any]]
             if text is None:
                 raise LakeError("a manifest is missing", file=str(path))
             manifest: dict[str, Any] = json.loads(text)
-            if manifest["format"] not in (_FORMAT, _WITH_DELETES):
-                raise LakeError(f"a manifest of format {manifest['format']}, expected {_WITH_DELETES}", file=str(path))
+            if manifest["format"] not in (_FORMAT, _WITH_DELETES, _WITH_PARTITIONS):
+                raise LakeError(
+                    f"a manifest of format {manifest['format']}, expected {_WITH_PARTITIONS}", file=str(path)
+                )
         except (ValueError, KeyError, TypeError) as error:
             raise LakeError(f"damaged manifest: {error}", file=str(path)) from None
         yield manifest
@@ -434,13 +448,14 @@ def _followed(files: Mapping[str, DataFile], manifest: Mapping[str, Any]) -> dic
 def _shown(file: DataFile) -> dict[str, Any]:
     """Return a file in a manifest: bounds with the types that JSON has not."""
     note = asdict(file) | {"lower": written_bounds(file.lower), "upper": written_bounds(file.upper)}
-    return note if file.deleted is not None else {name: value for name, value in note.items() if name != "deleted"}
+    lacking = {"deleted": file.deleted is None, "partition": not file.partition}
+    return {name: value for name, value in note.items() if not lacking.get(name)}
 
 
 def _read_file(note: Mapping[str, Any]) -> DataFile:
     deleted = None if note.get("deleted") is None else ListedRows(**note["deleted"])
     bounds = {"lower": read_bounds(note["lower"]), "upper": read_bounds(note["upper"])}
-    return DataFile(**{**note, **bounds, "deleted": deleted})
+    return DataFile(**{**note, **bounds, "deleted": deleted, "partition": tuple(note.get("partition", ()))})
 
 
 def read_parquet_table(
@@ -496,20 +511,34 @@ def _whole_rows(place: Where, files: Iterable[str], schema: pa.Schema) -> pa.Tab
         paths, system = [_found(place, path) for path in files], None
     if not paths:
         return no_rows(schema)
-    return dataset(paths, schema=schema, format="parquet", filesystem=system).to_table()
+    return dataset(paths, schema=schema, format="parquet", filesystem=system, partitioning=None).to_table()
 
 
 def _found(place: Path, path: str) -> str:
     """Tell where a file is that its commit has not given its place yet, or a later one has taken away."""
     log = place / "_headwater"
-    places = (place / path, *_staged_paths(log, path), _removed_path(log, path), log / _REMOVED / path)
+    places = (
+        place / path,
+        *_staged_paths(log, path),
+        _removed_path(log, path),
+        log / _REMOVED / os.path.basename(path),
+    )
     return str(next((place for place in places if place.exists()), places[0]))
 
 
 def _staged_paths(log: Path, path: str) -> tuple[Path, ...]:
     """Tell where a file may be that a commit has not given its place yet."""
-    return Path(staged_path(str(log / UNPLACED), path)), log / UNPLACED / path, log / _STAGED_BEFORE / path
+    name = os.path.basename(path)
+    return Path(staged_path(str(log / UNPLACED), name)), log / UNPLACED / name, log / _STAGED_BEFORE / name
 
 
 def _removed_path(log: Path, path: str) -> Path:
-    return log / _REMOVED / f"{path}.{_REMOVED}"
+    return log / _REMOVED / f"{os.path.basename(path)}.{_REMOVED}"
+
+
+def _placed(place: Path) -> Iterator[str]:
+    """Yield the paths of files of rows in a table's directory, and in those of its partitions."""
+    for folder, folders, names in os.walk(place):
+        if folder == str(place):
+            folders[:] = [name for name in folders if name != "_headwater"]
+        yield from (os.path.relpath(os.path.join(folder, name), place) for name in names if is_written_here(name))

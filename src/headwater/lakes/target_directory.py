@@ -29,12 +29,15 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from headwater.lakes.bound_names import BoundNames
-from headwater.lakes.lake_table import Expired, errors_at, lock_alone
+from headwater.lakes.lake_schema import LakeSchema
+from headwater.lakes.lake_table import Expired, LakeTable, errors_at, lock_alone
 from headwater.lakes.landed_progress import LandedProgress
 from headwater.lakes.landing_target import SPARK_IMPL, LandingTarget, numbers_taken, own_directory, require_possible
 from headwater.lakes.open_tables import OpenTables
 from headwater.lakes.paused import PausedTables
 from headwater.lakes.resolved_log import ResolvedLog, resolved_states
+from headwater.lakes.settings.bound_layouts import bound_layout
+from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores.fence import Fence
 from headwater.lakes.stores.near_indexes import directory_of_indexes
 from headwater.lakes.stores.places import StorePath, Where, remove_file
@@ -140,6 +143,22 @@ class Lake:
     @property
     def _states(self) -> Where:
         return self._own / "states"
+
+    def lay_out(self, name: str, table: LakeTable) -> None:
+        """Let files that come to a table have the layout that it has landed with.
+
+        Args:
+            name: of the table; table: it, in which something has landed.
+
+        Raises:
+            LakeError: its note is damaged.
+        """
+        oid = self.names.holder(name)
+        note = None if oid is None else self.registry.table_note(oid)
+        if note is not None and table.landed.schema is not None:
+            settings = TableSettings.of_object({"tables": "*", **note.settings})
+            columns, is_hive = LakeSchema.of(table.landed.schema).by_number, self.target.format == "parquet"
+            table.layout = bound_layout(settings, note.arranging, columns, has_directories=is_hive)
 
     def require_files(self) -> None:
         """See that the tables' files are kept here.

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import LakeError
@@ -58,11 +58,13 @@ class TableNote:
         table: its name in the source when it landed first, by which its settings are found.
         settings: those that stay (:attr:`~headwater.lakes.settings.table_settings.TableSettings.fixed`).
         columns: numbers of columns, by the names that settings have for them.
+        arranging: numbers of the columns that partition, sort or identify rows, by these names.
     """
 
     table: str
     settings: Mapping[str, Any]
     columns: Mapping[str, tuple[int, ...]]
+    arranging: Mapping[str, int] = field(default_factory=dict)
 
 
 class TargetRegistry:
@@ -238,9 +240,11 @@ class TargetRegistry:
 
 def _table_note(note: Mapping[str, Any]) -> TableNote:
     columns = {str(name): tuple(map(int, numbers)) for name, numbers in note["columns"].items()}
-    return TableNote(str(note["table"]), note["settings"], columns)
+    arranging = {str(name): int(number) for name, number in note.get("arranging", {}).items()}
+    return TableNote(str(note["table"]), note["settings"], columns, arranging)
 
 
 def _note_object(note: TableNote) -> dict[str, Any]:
     columns = {name: list(numbers) for name, numbers in note.columns.items()}
-    return {"table": note.table, "settings": dict(note.settings), "columns": columns}
+    arranging = {"arranging": dict(note.arranging)} if note.arranging else {}
+    return {"table": note.table, "settings": dict(note.settings), "columns": columns, **arranging}

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from headwater.existing.page_history import Locator, VisibleTuples
 from headwater.jobs.engine import Engine
 from headwater.jobs.exchange import Exchange, Write
 from headwater.jobs.outcome import Progress
-from headwater.lakes.data_files import write_batches
+from headwater.lakes.data_files import write_batches_laid_out
 from headwater.lakes.lake_table import DataFile, errors_at, file_name
 from headwater.landing.existing_rows import ExistingRows, ExistingTable
 from headwater.landing.tables.change_rows import ChangeTable, named
@@ -155,8 +154,8 @@ class InitialLoad:
         with exchange.run("existing rows", write, list(_together(parts)), progress) as arriving:
             for (arrived,) in arriving:
                 arrived.remove()
-                for number, file in arrived.summary:
-                    written[number] += [] if file is None else [file]
+                for number, files in arrived.summary:
+                    written[number] += files
                     waiting[number] -= 1
                     ready += [] if waiting[number] else [number]
                 _commit_each(commit, [(number, written[number]) for number in ready])
@@ -233,25 +232,18 @@ def _write(
     session: SessionSettings,
     lsn: int,
     parts: tuple[_Part, ...],
-) -> Iterator[Write[list[tuple[int, DataFile | None]]]]:
-    """Write rows, once a task: a file for each part, or none where no row is visible."""
+) -> Iterator[Write[list[tuple[int, list[DataFile]]]]]:
+    """Write rows, once a task: a file for each part, or none where no row is visible; or one for each partition."""
 
-    def write_part(part: _Part) -> tuple[int, DataFile | None]:
+    def write_part(part: _Part) -> tuple[int, list[DataFile]]:
         toast, form = toasts[part.toast] if part.toast >= 0 else None, forms[part.load]
         rows = HeapRows(form, part.schema, toast, session, lsn)
         with errors_of_table(*form.source):
             batches = (batch for tuples in part.pages.pieces() for batch in rows.batches(tuples))
-            return part.load, _file(form, lsn, batches)
+            name = partial(file_name, lsn)
+            return part.load, list(write_batches_laid_out(batches, form.layout, form.staging, name, form.schema))
 
     yield lambda _: overlapped(write_part, parts)
-
-
-def _file(form: ChangeTable, lsn: int, batches: Iterator[pa.Table]) -> DataFile | None:
-    """Write rows, batch by batch, into a file of a name that no other attempt has; it is on the disk then."""
-    first = next(batches, None)
-    if first is None:
-        return None
-    return write_batches(chain([first], batches), form.schema, form.staging, file_name(lsn))
 
 
 class HeapRows:

@@ -275,6 +275,7 @@ class Mirror(Mode):
             is_partition=source.last.topmost != source.last.oid,
             replaces=source.replaces,
             is_partitioned=is_partitioned,
+            layout=table.layout,
             source=f"{source.last.namespace}.{source.last.name}",
             source_names={names[column.number]: column.name for column in columns.typed.columns},
         )

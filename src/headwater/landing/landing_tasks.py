@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.base.overlapped import overlapped
 from headwater.errors import errors_of_table
 from headwater.jobs.exchange import Arrived, Handed, Write
-from headwater.lakes.data_files import write_data_file
+from headwater.lakes.data_files import write_laid_out
 from headwater.lakes.lake_table import file_name
 from headwater.landing.mirrors.landed_files import MergeTask, Written, notes
 from headwater.landing.mirrors.merge_task import Merged
@@ -38,8 +38,8 @@ def write_changes(
         rows_of = [(number, _rows(form, located)) for number, form in enumerate(forms)]
         parts = [(number, part) for number, rows in rows_of if rows is not None for part in forms[number].parts(rows)]
         are_small = sum(part.nbytes for _, part in parts) < SMALL_BYTES * len(parts)
-        file = partial(_file, forms)
-        return overlapped(file, parts) if are_small else list(map(file, parts))
+        file = partial(_files, forms)
+        return [written for some in (overlapped(file, parts) if are_small else map(file, parts)) for written in some]
 
     yield write
 
@@ -64,9 +64,11 @@ def run_merge(task: MergeTask) -> Iterator[Write[Merged]]:
     yield lambda _: task.run()
 
 
-def _file(forms: Sequence[ChangeTable], part: tuple[int, pa.Table]) -> Written:
-    """Write rows of a table, by its number, into a file of a name that no other attempt has."""
+def _files(forms: Sequence[ChangeTable], part: tuple[int, pa.Table]) -> list[Written]:
+    """Write rows of a table, by its number, into files of names that no other attempt has: one for each partition."""
     number, rows = part
     form = forms[number]
     last = pc.max(rows[STAGED["_commit_lsn"] if form.is_staged else "_commit_lsn"]).as_py()
-    return notes(number, form, write_data_file(rows, form.staging, file_name(last), form.schema), last, rows)
+    with errors_of_table(*form.source):
+        files = list(write_laid_out(rows, form.layout, form.staging, partial(file_name, last), form.schema))
+    return [notes(number, form, file, last, rows) for file in files]

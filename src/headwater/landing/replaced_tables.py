@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from shutil import rmtree
 from typing import Any
 
@@ -29,7 +30,7 @@ import pyarrow as pa
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError, errors_of_table, warn
 from headwater.lakes.bound_names import save_object
-from headwater.lakes.data_files import write_data_file
+from headwater.lakes.data_files import write_laid_out
 from headwater.lakes.lake_schema import LakeSchema
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought, errors_at, file_name
 from headwater.lakes.landing_target import SPARK_IMPL, STOP, load_object, numbers_taken
@@ -352,7 +353,8 @@ def replace_marker(landing: Landing) -> Written:
         "_relation_oid": pa.array([source.last.oid]),
     }
     rows = framed(columns, 1, landing.schema)
-    file = write_data_file(rows, landing.table.staging, file_name(gone.lsn), landing.schema)
+    name = partial(file_name, gone.lsn)
+    (file,) = write_laid_out(rows, landing.changes.layout, landing.table.staging, name, landing.schema)
     return Written(landing.number, file, gone.lsn)
 
 

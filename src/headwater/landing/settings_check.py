@@ -71,7 +71,7 @@ def _check_entry(lake: Lake, entry: TableSettings, tables: Mapping[str, Relation
     if entry.is_exact:
         for name, there in columns.items():
             require_named(entry, name, there)
-    lost = {*entry.exclude_columns, *entry.mask}.difference(*columns.values())
+    lost = set(entry.named).difference(*columns.values())
     if lost:
         raise LakeError(
             f'no table that matches {", ".join(entry.patterns)} has a column "{min(lost)}", which the settings name',
@@ -81,4 +81,5 @@ def _check_entry(lake: Lake, entry: TableSettings, tables: Mapping[str, Relation
 
 def _columns(lake: Lake, schema: RelationSchema) -> set[str]:
     note = lake.registry.table_note(schema.oid)
-    return {column.name for column in filter(is_shown, schema.columns)} | set(() if note is None else note.columns)
+    noted = () if note is None else (*note.columns, *note.arranging)
+    return {column.name for column in filter(is_shown, schema.columns)} | set(noted)

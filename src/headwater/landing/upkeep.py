@@ -81,6 +81,7 @@ class Upkeep:
         registry, names = self._lake.registry, self._lake.names
         for name, table in list(self._lake.tables.landed()):
             if registry.mode_of(names.holder(name)) == CHANGELOG:
+                self._lake.lay_out(name, table)
                 for removed in compacting(table, TARGET_FILE_BYTES, is_even=True):
                     self._lake.progress.note_versions()
                     self._watch.compacted(name, removed)

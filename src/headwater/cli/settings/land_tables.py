@@ -8,6 +8,9 @@
     mode = "history"
     mask = { email = "sha256", phone = "keep-last:4" }
     properties = { "write.target-file-size-bytes" = "134217728" }
+    partition = ["day(created_at)", "bucket(16, id)"]
+    sort = ["created_at", "id desc"]
+    key = ["tenant", "id"]
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from headwater.errors import UsageError
 from headwater.lakes.settings.table_settings import TableSettings
 
 TABLES = "tables"
-_LISTS = (TABLES, "exclude-columns")
+_LISTS = (TABLES, "exclude-columns", "partition", "sort", "key")
 _TABLES_OF_TEXT = ("mask", "properties")
 _TEXTS = ("mode",)
 KEYS = (TABLES, *_TEXTS, *_LISTS[1:], *_TABLES_OF_TEXT)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from headwater.errors import UsageError
+from headwater.lakes.layout.table_layout import SortField
+from headwater.lakes.layout.transforms import MOMENTS, PartitionField
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.rows.masks import HMAC, SHA256, read_mask
 
@@ -35,9 +37,12 @@ class TableSettings:
         exclude_columns: names of columns that do not land.
         mask: masks of columns, by their names, as ``headwater apply --mask`` writes them; such columns are text.
         properties: of the tables, in Delta's or Iceberg's own terms; they may change from run to run.
+        partition: what their files are apart by: columns, or transforms of them such as ``day(created_at)``.
+        sort: what rows are sorted by in each file, as ORDER BY has it: ``id desc``.
+        key: columns that identify rows of a mirror, for tables whose replica identity does not, or by others.
 
     Raises:
-        UsageError: a value is malformed, or a column is excluded and masked.
+        UsageError: a value is malformed, or a column is excluded and masked, or excluded and used.
     """
 
     tables: str | tuple[str, ...]
@@ -45,6 +50,9 @@ class TableSettings:
     exclude_columns: tuple[str, ...] = ()
     mask: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
+    partition: tuple[str, ...] = ()
+    sort: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", self.patterns)
@@ -55,6 +63,15 @@ class TableSettings:
         both = [name for name in self.exclude_columns if name in self.mask]
         if both:
             raise UsageError(f'column "{both[0]}" of {", ".join(self.patterns)} is excluded and masked')
+        _require_different(self.partition_fields, "partition")
+        _require_different(self.sort_fields, "sort")
+        if len(set(self.key)) < len(self.key):
+            raise UsageError("a column is in the key twice")
+        if self.key and self.mode == "changelog":
+            raise UsageError("a key is of mirrors: rows of a change table are not told apart", hint='leave out "key"')
+        used = [name for name in self.exclude_columns if name in self.arranging]
+        if used:
+            raise UsageError(f'column "{used[0]}" of {", ".join(self.patterns)} is excluded, and in a key or a layout')
 
     def __hash__(self) -> int:
         return hash((self.tables, self.exclude_columns))
@@ -67,6 +84,27 @@ class TableSettings:
     def matches(self, name: str) -> bool:
         """Tell whether a table ``schema.table`` is meant."""
         return TablePatterns(self.patterns).matches(name)
+
+    @property
+    def partition_fields(self) -> tuple[PartitionField, ...]:
+        """The fields that partition the tables."""
+        return tuple(map(PartitionField.parse, self.partition))
+
+    @property
+    def sort_fields(self) -> tuple[SortField, ...]:
+        """The fields that rows are sorted by."""
+        return tuple(map(SortField.parse, self.sort))
+
+    @property
+    def arranging(self) -> tuple[str, ...]:
+        """Names of the columns that partition, sort or identify rows."""
+        fields = (*self.partition_fields, *self.sort_fields)
+        return tuple(dict.fromkeys([*(own.column for own in fields), *self.key]))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Names of all columns that something is said of."""
+        return tuple(dict.fromkeys([*self.exclude_columns, *self.mask, *self.arranging]))
 
     @property
     def is_exact(self) -> bool:
@@ -115,15 +153,32 @@ def settings_of(entries: Iterable[TableSettings], name: str) -> TableSettings:
     excluded: dict[str, None] = {}
     mask: dict[str, str] = {}
     properties: dict[str, str] = {}
+    arranged: dict[str, tuple[str, ...]] = {"partition": (), "sort": (), "key": ()}
     for entry in entries:
         if entry.matches(name):
             mode = entry.mode or mode
             excluded |= dict.fromkeys(entry.exclude_columns)
             mask |= entry.mask
             properties |= entry.properties
+            arranged = {name: getattr(entry, name) or value for name, value in arranged.items()}
     # Of a name with a comma there is no pattern.
     own = (name.replace(",", "?"),)
-    return TableSettings(own, mode, tuple(sorted(excluded)), dict(sorted(mask.items())), properties)
+    return TableSettings(own, mode, tuple(sorted(excluded)), dict(sorted(mask.items())), properties, **arranged)
+
+
+def _require_different(fields: Iterable[PartitionField | SortField], what: str) -> None:
+    """See that no two fields are called alike, and no two are of one column but for identity and hash.
+
+    Raises:
+        UsageError: it is not so.
+    """
+    seen: set[str] = set()
+    for own in fields:
+        is_moment = isinstance(own, PartitionField) and own.kind in MOMENTS
+        names = {getattr(own, "name", own.column), *([f"moment of {own.column}"] if is_moment else [])}
+        if names & seen:
+            raise UsageError(f'"{own.text}" says of column "{own.column}" again what a {what} field before it says')
+        seen |= names
 
 
 def require_secret(entries: Iterable[TableSettings], secret: bytes) -> None:

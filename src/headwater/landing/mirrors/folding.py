@@ -80,9 +80,9 @@ class Folding:
             ]
             rows = pa.concat_tables(parts)
             rows = rows.take(in_key_order(self.form, rows, np.arange(len(rows))))
-            added = list(write_files(rows, self.form.staging, self.last))
+            added = list(write_files(rows, self.form, self.last))
             if self.form.has_history:
-                added += write_files(self._ended(), self.form.staging, self.last)
+                added += write_files(self._ended(), self.form, self.last)
         return Merged(self.table, added, [file.name for file in self.files], [])
 
     def _ended(self) -> pa.Table:
@@ -132,14 +132,14 @@ def _merged_file(table: LakeTable, file: DataFile) -> MergedFile:
 
 def _groups(files: Iterable[DataFile]) -> Iterator[Sequence[DataFile]]:
     """Yield files that are to be written anew together: those first of which most is deleted."""
-    alike: dict[tuple[bool, int], list[DataFile]] = {}
+    alike: dict[tuple[bool, int, str], list[DataFile]] = {}
     gone: list[DataFile] = []
     for file in files:
         if file.rows - file.left >= MOST_GONE * file.rows:
             gone.append(file)
         elif is_small(file):
             size = int(np.log(max(file.size, _LEAST) / _LEAST) / np.log(_TIMES))
-            alike.setdefault((is_closed(file), size), []).append(file)
+            alike.setdefault((is_closed(file), size, repr(file.partition)), []).append(file)
     yield from ([file] for file in sorted(gone, key=lambda file: file.left / max(file.rows, 1)))
     for _, group in sorted(alike.items()):
         if len(group) >= MOST_ALIKE:

@@ -23,7 +23,7 @@ as wholes are one group.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -47,6 +47,8 @@ from headwater.lakes.history_rows import (
     schema_of,
 )
 from headwater.lakes.lake_table import DataFile, file_name
+from headwater.lakes.layout.hive_paths import hive_path
+from headwater.lakes.layout.table_layout import Partition
 from headwater.lakes.paused import RELOADED, RELOADED_OR_CHANGES
 from headwater.landing.key_index.index import Candidates
 from headwater.landing.mirrors.candidate_rows import rows_at, told_rows
@@ -99,7 +101,7 @@ class MergedFile:
 
     Attributes:
         name: of it; path: where it lies.
-        deleted: rows that are not there any more.
+        deleted: rows that are not there any more; partition: that its rows are of.
         candidates: where the rows are that alone may have changed: those that end are deleted beside the file, which
             stays. None to look at all rows, and write the file anew where one has changed.
     """
@@ -108,6 +110,7 @@ class MergedFile:
     path: str
     deleted: DeletedRows | None = None
     candidates: Candidates | None = None
+    partition: Partition = ()
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,7 @@ class _Merging:
         starts = np.cumsum([0, *counts])
         is_left = folded.is_left[starts[-1] :]
         ends = [folded.end[start:end] != NEVER for start, end in pairwise(starts.tolist())]
+        takes_in = self._takes_in(changes, is_left)
         needs_old = bool(has_elements(changes[STAGED["_unchanged"]]).any())
         chosen = [
             number
@@ -238,7 +242,7 @@ class _Merging:
             if (
                 needs_old or self._is_closing(ends[number])
                 if file.candidates
-                else self._is_rewritten(file.name, ends[number], is_left)
+                else self._is_rewritten(file, ends[number], takes_in)
             )
         ]
         added, moved = self._written(folded, starts, chosen, changes)
@@ -254,9 +258,22 @@ class _Merging:
         """Tell whether versions of a file that have ended go to another one."""
         return self.form.has_history and bool(is_ended.any())
 
-    def _is_rewritten(self, name: str, is_ended: NDArray[np.bool_], is_new_left: NDArray[np.bool_]) -> bool:
-        takes_in = name in self.merge.small and bool(is_new_left.any())
-        return self.form.rewrites_all or takes_in or bool(is_ended.any())
+    def _is_rewritten(
+        self, file: MergedFile, is_ended: NDArray[np.bool_], takes_in: Callable[[Partition], bool]
+    ) -> bool:
+        is_filled = file.name in self.merge.small and takes_in(file.partition)
+        return self.form.rewrites_all or is_filled or bool(is_ended.any())
+
+    def _takes_in(self, changes: pa.Table, is_new_left: NDArray[np.bool_]) -> Callable[[Partition], bool]:
+        """Tell of partitions whether new rows go there; of all of them where only older rows have the values."""
+        columns = [field.column for field in self.form.layout.partition]
+        unchanged = pc.list_flatten(changes[STAGED["_unchanged"]])
+        if not columns or pc.is_in(unchanged, pa.array(columns)).to_numpy().any():
+            return lambda _: bool(is_new_left.any())
+        left = changes.select(columns).filter(pa.array(is_new_left))
+        schema = pa.schema([self.form.schema.field(name) for name in columns])
+        named = {partition for partition, _ in self.form.layout.partitions(left.cast(schema))}
+        return lambda partition: partition in named
 
     def _told_by(self, file: MergedFile) -> pa.Table:
         """Read the columns that identify the rows of a file, and their partition."""
@@ -487,21 +504,36 @@ class _Merging:
         return pa.array(lsns[row]), times.take(row)
 
     def _files(self, rows: pa.Table) -> list[DataFile]:
-        return list(write_files(rows, self.form.staging, self.merge.last))
+        return list(write_files(rows, self.form, self.merge.last))
 
 
 def _staged_schema(form: MirrorForm) -> pa.Schema:
     return pa.schema([*STAGED_FIELDS, *(field for field in form.schema if field.name not in form.own)])
 
 
-def write_files(rows: pa.Table, place: str, last: int) -> Iterator[DataFile]:
+def write_files(rows: pa.Table, form: MirrorForm, last: int) -> Iterator[DataFile]:
     """Write rows into files of about :data:`FILE_BYTES`, or :data:`FILE_ROWS`, under names that no other attempt has.
 
+    Each is of one partition, and an interval of the key there, whatever order its rows have.
+
     Args:
-        rows: in their order; none make no file.
-        place: a directory; last: START of the last commit record, for the names.
+        rows: in the order of the key; none make no file.
+        form: of the mirror; last: START of the last commit record, for the names.
+
+    Raises:
+        LakeError: they cannot be written; or a partition cannot be named.
     """
+    for partition, numbers in form.layout.partitions(rows):
+        own = rows.take(pa.array(numbers)) if len(numbers) < len(rows) else rows
+        directory = hive_path(form.layout, partition) if form.layout.has_directories else ""
+        for piece in _pieces(own):
+            name = f"{directory}{file_name(last)}"
+            file = write_data_file(form.layout.sorted(piece), form.staging, name)
+            yield dataclasses.replace(file, partition=partition)
+
+
+def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
     pieces = max(-(-rows.nbytes // (FILE_BYTES * _BYTES_IN_MEMORY)), -(-len(rows) // FILE_ROWS), 1)
     step = -(-len(rows) // pieces)
     for start in range(0, len(rows), max(step, 1)):
-        yield write_data_file(rows.slice(start, step), place, file_name(last))
+        yield rows.slice(start, step)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headwater.lakes.deletes.deleted_rows import DeletedRows
 from headwater.lakes.history_rows import VALID_FIELDS, read_rows, valid_rows
+from headwater.lakes.layout.table_layout import NO_LAYOUT, TableLayout
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.stored_types import Retyped, Rewritten
 from headwater.landing.tables.table_events import Identity
@@ -43,6 +44,7 @@ class MirrorForm:
         replaces: the table has taken another one's place at the beginning of the window: what has ended that one's
             rows, before all changes.
         is_partitioned: rows say in which partition they are.
+        layout: of its files.
         source: the table's name in messages, as its source has it; source_names: likewise of columns, by those in the
             lake.
     """
@@ -63,6 +65,7 @@ class MirrorForm:
     is_partition: bool = False
     replaces: Departure | None = None
     is_partitioned: bool = False
+    layout: TableLayout = NO_LAYOUT
     source: str = ""
     source_names: Mapping[str, str] = field(default_factory=dict)
 

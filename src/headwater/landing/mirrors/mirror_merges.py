@@ -99,8 +99,7 @@ def _endings(landing: Landing) -> Iterator[Ending]:
                 name=path,
                 path=place,
                 size=file.size,
-                schema=form.schema,
-                staging=form.staging,
+                form=form,
                 gone=form.replaces,
                 deleted=file.deleted,
             )
@@ -202,7 +201,10 @@ def _merges(
             changes=paths,
             above=group.above,
             upto=group.upto,
-            files=tuple(MergedFile(file.path, landing.table.locate(file.path), file.deleted) for file in group.files),
+            files=tuple(
+                MergedFile(file.path, landing.table.locate(file.path), file.deleted, partition=file.partition)
+                for file in group.files
+            ),
             small=frozenset(file.path for file in group.files if is_small(file)),
             last=_last(landing, files),
             size=sum(file.size for file in group.files) + sum(file.file.size for file in files),

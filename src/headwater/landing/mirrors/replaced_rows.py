@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes.deleted_rows import DeletedRows
 from headwater.lakes.history_rows import FROM_LSN, TO_LSN, TO_TIME, ended_rows, in_columns, read_rows, valid_rows
-from headwater.lakes.lake_table import file_name
-from headwater.landing.mirrors.merge_task import Merged, Moved
+from headwater.landing.mirrors.merge_task import Merged, Moved, write_files
+from headwater.landing.mirrors.mirror_form import MirrorForm
 from headwater.landing.tables.attached_rows import Departure, Handover, commit_times, in_all_rows
 
 
@@ -55,7 +54,7 @@ class Ending:
     Attributes:
         table: the number of the history in the window.
         name: of the file; path: where it lies; size: its bytes.
-        schema: of the history; staging: where files are written.
+        form: of the history.
         gone: what ends them.
         deleted: rows of the file that are not there any more.
     """
@@ -64,15 +63,14 @@ class Ending:
     name: str
     path: str
     size: int
-    schema: pa.Schema
-    staging: str
+    form: MirrorForm
     gone: Departure
     deleted: DeletedRows | None = None
 
     def run(self) -> Merged:
         """Write the rows again, with what has ended them; those that had ended before as they are."""
-        parts = [self._closed(), ended_rows(self.path, self.schema, self.deleted)]
-        added = [write_data_file(rows, self.staging, file_name(self.gone.lsn)) for rows in parts if len(rows)]
+        parts = [self._closed(), ended_rows(self.path, self.form.schema, self.deleted)]
+        added = [file for rows in parts for file in write_files(rows, self.form, self.gone.lsn)]
         return Merged(self.table, added, [self.name], [])
 
     def _closed(self) -> pa.Table:
@@ -83,4 +81,4 @@ class Ending:
             field = rows.schema.field(number)
             rows = rows.set_column(number, field, in_all_rows(value, field.type, len(rows)))
         rows = rows.filter(pc.not_equal(rows[FROM_LSN], rows[TO_LSN]))
-        return in_columns(rows, self.schema)
+        return in_columns(rows, self.form.schema)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
@@ -23,7 +23,10 @@ from headwater.rows.columns.arrow import is_shown
 from headwater.rows.columns.column_masks import ColumnMask
 from headwater.rows.masks import read_mask
 
-_OTHER_PLACE = "land to another place, or leave the settings as they were"
+_OTHER_PLACE = (
+    "leave the settings as they were; headwater lake reload --config FILE gives a table its rows anew, by other ones; "
+    "or land to another place"
+)
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,23 @@ class ColumnSettings:
 
     Attributes:
         excluded: numbers of columns that do not land; masks: of columns, by their numbers.
+        arranging: numbers of the columns that partition, sort or identify rows, by their names in settings.
+        entry: all settings of the table; None for none.
     """
 
     excluded: frozenset[int] = frozenset()
     masks: tuple[tuple[int, ColumnMask], ...] = ()
+    arranging: Mapping[str, int] = field(default_factory=dict)
+    entry: TableSettings | None = None
 
     def __bool__(self) -> bool:
         return bool(self.excluded or self.masks)
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Numbers of the columns that settings say identify rows; none if they do not say."""
+        names = () if self.entry is None else self.entry.key
+        return tuple(self.arranging[name] for name in names) if all(name in self.arranging for name in names) else ()
 
 
 NOTHING_SET = ColumnSettings()
@@ -90,10 +103,18 @@ def bound_settings(
     if note is None and has_landed and not _is_of_another(lake, name, settings):
         raise changed(name, {}, settings.fixed)
     columns = _bound(settings, {} if note is None else note.columns, _own(last, versions))
-    _require_columns(lake.target.tables, name, columns)
+    arranging = _arranging(settings, last) if note is None else note.arranging
+    _require_columns(lake.target.tables, name, {**columns, **arranging})
     return BoundSettings(
-        TableNote(name, settings.fixed, columns), _by_number(settings, columns, lake.target.mask_secret)
+        TableNote(name, settings.fixed, columns, arranging),
+        _by_number(settings, columns, arranging, lake.target.mask_secret),
     )
+
+
+def _arranging(settings: TableSettings, last: RelationSchema) -> dict[str, int]:
+    """Return the numbers of the columns that partition, sort or identify rows, once and for all."""
+    numbers = {column.name: column.number for column in filter(is_shown, last.columns)}
+    return {name: numbers[name] for name in settings.arranging if name in numbers}
 
 
 def _is_of_another(lake: Lake, name: str, settings: TableSettings) -> bool:
@@ -197,7 +218,7 @@ def require_named(entry: TableSettings, table: str, columns: Iterable[str]) -> N
         LakeError: it lacks one.
     """
     there = set(columns)
-    lost = [name for name in (*entry.exclude_columns, *entry.mask) if name not in there]
+    lost = [name for name in entry.named if name not in there]
     if lost:
         raise LakeError(
             f'table {table} has no column "{lost[0]}", which its settings name',
@@ -205,14 +226,16 @@ def require_named(entry: TableSettings, table: str, columns: Iterable[str]) -> N
         )
 
 
-def _by_number(settings: TableSettings, columns: Mapping[str, tuple[int, ...]], secret: bytes) -> ColumnSettings:
+def _by_number(
+    settings: TableSettings, columns: Mapping[str, tuple[int, ...]], arranging: Mapping[str, int], secret: bytes
+) -> ColumnSettings:
     excluded = frozenset(number for name in settings.exclude_columns for number in columns.get(name, ()))
     masks = tuple(
         (number, ColumnMask(read_mask(text), secret))
         for name, text in settings.mask.items()
         for number in columns.get(name, ())
     )
-    return ColumnSettings(excluded, masks)
+    return ColumnSettings(excluded, masks, arranging, settings)
 
 
 def require_rows_told(table: str, key: Mapping[str, int], settings: ColumnSettings) -> None:

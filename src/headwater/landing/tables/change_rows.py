@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from headwater.catalog.relation import RelationSchema
 from headwater.errors import LakeError
+from headwater.lakes.layout.table_layout import NO_LAYOUT, TableLayout
 from headwater.landing.tables.stored_types import Rewritten
 from headwater.pipeline.slices.decode_job import LocatedSlice
 from headwater.pipeline.slices.row_batches import place_columns, told_of
@@ -101,6 +102,7 @@ class ChangeTable:
         landed: START of the commit record of the last transaction that has landed.
         staging: where files are written.
         apart: the changes of the source's table that are meant; None for all.
+        layout: of the table's files.
     """
 
     table: TypedTable
@@ -109,6 +111,7 @@ class ChangeTable:
     landed: int
     staging: str
     apart: Apart | None = None
+    layout: TableLayout = NO_LAYOUT
 
     is_staged: ClassVar[bool] = False
     """The rows are on their way to a mirror."""

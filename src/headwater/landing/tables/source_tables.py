@@ -28,6 +28,8 @@ from headwater.errors import LakeError, warn
 from headwater.lakes.lake_schema import LakeColumn, LakeSchema, Shape, evolved, has_shape, taken_over
 from headwater.lakes.lake_table import LakeTable
 from headwater.lakes.landing_target import PYTHON_IMPL, LandingTarget
+from headwater.lakes.layout.table_layout import NO_LAYOUT, TableLayout
+from headwater.lakes.settings.bound_layouts import bound_layout, require_there, reserved_names
 from headwater.lakes.target_directory import Lake
 from headwater.landing.settings.column_settings import (
     NOTHING_SET,
@@ -42,6 +44,7 @@ from headwater.landing.tables.change_rows import CHANGE_FIELDS, RESERVED, Apart,
 from headwater.landing.tables.table_events import TableStory, story_of
 from headwater.landing.tables.table_spans import MirroredTables, Roots, TableSpans, WindowCatalog
 from headwater.pipeline.windows.assemble import Assembly
+from headwater.plugins.table_patterns import qualified_name
 from headwater.reorder.integer_keys import distinct
 from headwater.reorder.plan import Plan
 from headwater.rows.columns.arrow import is_shown
@@ -403,7 +406,7 @@ def landed_columns(
         before,
         source.last.oid,
         columns,
-        reserved,
+        [*reserved, *reserved_names(settings.entry)],
         target.schema_evolution,
         f"table {name}",
         widens=types.widens,
@@ -412,7 +415,27 @@ def landed_columns(
     )
     _tell_renamed(before, schema, reserved, name)
     names = tuple(schema.holding(column).name for column in columns)
+    table.is_laid_out_anew = source.replaces is not None
+    table.layout = _layout(
+        settings, source, schema, dict(zip((own.number for own in columns), names, strict=True)), target
+    )
     return LandedColumns(typed, before, schema, names, replaces_types(target, mode), settings)
+
+
+def _layout(
+    settings: ColumnSettings, source: SourceTable, schema: LakeSchema, names: Mapping[int, str], target: LandingTarget
+) -> TableLayout:
+    """Return the layout of a table in the lake, and see that it still can have it.
+
+    Raises:
+        LakeError: it cannot; or the key's columns are not there any more.
+    """
+    if settings.entry is None or not settings.arranging:
+        return NO_LAYOUT
+    living = {number: name for number, name in names.items() if number not in source.dropped}
+    columns = schema.by_number
+    require_there(qualified_name(source.last), settings.entry.arranging, settings.arranging, living, columns)
+    return bound_layout(settings.entry, settings.arranging, columns, has_directories=target.format == "parquet")
 
 
 def replaces_types(target: LandingTarget, mode: str) -> bool:
@@ -452,4 +475,12 @@ def change_table(source: SourceTable, table: LakeTable, name: str, lake: Lake) -
     there = there and there - {column.name for column in (columns.before.columns if columns.before else ())}
     own = [field for field in CHANGE_FIELDS if there is None or field.name in there]
     schema = table.file_schema(pa.schema([*own, *columns.lake.fields]))
-    return ChangeTable(columns.typed, columns.names, schema, table.landed.commit_lsn, table.staging, source.apart)
+    return ChangeTable(
+        columns.typed,
+        columns.names,
+        schema,
+        table.landed.commit_lsn,
+        table.staging,
+        source.apart,
+        layout=table.layout,
+    )
