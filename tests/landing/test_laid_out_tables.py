@@ -1,4 +1,4 @@
-"""Tables whose rows are partitioned and sorted, in all modes: what libraries read of them, and which files they open."""
+"""Tables whose rows are partitioned and sorted, in all modes: what libraries read of them, and of which files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from pyarrow.dataset import dataset, field, partitioning
 
 from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
@@ -38,7 +36,8 @@ def orders(name: str) -> list[str]:
         f"CREATE TABLE {name} (id int PRIMARY KEY, region text, made timestamptz, total numeric(9,2), note text)",
         f"ALTER TABLE {name} ALTER note SET STORAGE EXTERNAL",
         f"INSERT INTO {name} SELECT n, (ARRAY['eu', 'us/west', NULL, 'a=b %', '01'])[n % 5 + 1],"
-        f" timestamptz '2026-11-20 12:00Z' + n * interval '7 hours', n / 3.0, repeat('x', 3000) FROM generate_series(1, 40) n",
+        f" timestamptz '2026-11-20 12:00Z' + n * interval '7 hours', n / 3.0, repeat('x', 3000)"
+        " FROM generate_series(1, 40) n",
     ]
 
 
@@ -56,7 +55,11 @@ def work(name: str) -> list[str]:
     ]
 
 
-FIELDS = {"parquet": ("day(made)", "region", "bucket(4, id)"), "iceberg": ("day(made)", "region", "bucket(4, id)"), "delta": ("region",)}
+FIELDS = {
+    "parquet": ("day(made)", "region", "bucket(4, id)"),
+    "iceberg": ("day(made)", "region", "bucket(4, id)"),
+    "delta": ("region",),
+}
 COLUMNS = ("id", "region", "made", "total", "note")
 
 
@@ -84,7 +87,8 @@ def files_of(mirrored: Mirrored, name: str) -> list[tuple[dict[str, Any], pa.Tab
     if mirrored.target.format == "delta":
         actions = pa.table(DeltaTable(str(place)).get_add_actions(flatten=True)).to_pylist()
         return [
-            ({"region": action["partition.region"]}, pq.ParquetFile(place / action["path"]).read()) for action in actions
+            ({"region": action["partition.region"]}, pq.ParquetFile(place / action["path"]).read())
+            for action in actions
         ]
     with closing(own_catalog(place.parent)) as catalog:
         table = catalog.load_table(("public", name))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headwater.cli.config_file import settings_in
 from headwater.cli.flags import CommandGroup, age_of, command, from_argument, from_flag, from_flags, target_argument
 from headwater.cli.land import (
     RuleFlags,
@@ -81,6 +82,13 @@ class ReloadFlags(ResumeFlags):
 
     tables: Sequence[str] = from_argument(nargs=-1, required=True, metavar="TABLE...")
     source: SourceFlags = from_flags(SourceFlags, without=_OF_LAND)
+    table_settings: str | None = from_flag(
+        "--table-settings",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Configuration file whose [[land.table]] say how tables are partitioned, sorted and identified from here "
+        "on; default: as they were.",
+    )
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ def reload_command(flags: ReloadFlags) -> int:
     """
     from headwater.landing.resuming import reload
 
-    return _land_again(reload, flags)
+    return _land_again(reload, flags, flags.table_settings)
 
 
 lake_command = CommandGroup(
@@ -198,7 +206,7 @@ def expire_command(flags: ExpireFlags) -> None:
             sys.stdout.write(f"{name}: removed {expired.files} files of {expired.bytes} bytes\n")
 
 
-def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
+def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags, table_settings: str | None = None) -> int:
     """Bring tables to where the others stand; return the exit status."""
     from headwater.cli.process.landing_progress import landing_progress
     from headwater.lakes.landing_target import LandingTarget
@@ -207,6 +215,8 @@ def _land_again(bring: Callable[..., LandingResult], flags: ResumeFlags) -> int:
 
     require_near(flags.where, flags.tasks)
     target = flags.rules.applied(LandingTarget.at(flags.where))
+    if table_settings is not None:
+        target = replace(target, tables=settings_in(table_settings))
     request = flags.source.beside(target.where).request(session_settings((), flags.rules.client_encoding))
     with landing_progress("none" if flags.quiet else flags.progress) as (progress, watch):
         engine = landing_engine(flags.tasks, target.catalog_impl, progress)

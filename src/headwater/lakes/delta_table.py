@@ -63,6 +63,7 @@ from headwater.lakes.lake_table import (
     errors_at,
     require_no_others,
 )
+from headwater.lakes.layout.transforms import IDENTITY, PartitionField
 from headwater.lakes.stores.delta_places import delta_address, delta_options, has_log, one_line
 from headwater.lakes.stores.places import StorePath, Where, folder_at, remove_files_of, size_of, sync_folder
 from headwater.pg.lsn import Lsn
@@ -117,7 +118,10 @@ class DeltaLakeTable(LakeTable):
     @property
     def _writes_log(self) -> bool:
         """Whether commits are written here: rows are deleted beside files, or may have been."""
-        return self._deletes_beside or (self._table is not None and _has_vectors(self._table))
+        return self._deletes_beside or (
+            self._table is not None
+            and (_has_vectors(self._table) or self._table.metadata().partition_columns != self._partitioned_by)
+        )
 
     def locate(self, path: str) -> str:
         return f"{self.staging}/{path}"
@@ -203,14 +207,16 @@ class DeltaLakeTable(LakeTable):
         if self._table is not None:
             self._require_unchanged(self._table)
             self._require_files(self._table, removed)
+            self._require_partitions(self._table, is_replaced=self._files.keys() <= set(removed))
+        columns, before = self._partitioned_by, [] if self._table is None else self._table.metadata().partition_columns
         version = self.version + 1
         changes_rows = not has_same_rows
         actions = [
             _commit_info(landed),
             *self._defined(schema, is_replaced=self._files.keys() <= set(removed)),
             {"txn": {"appId": _application(landed.source), "version": landed.commit_lsn}},
-            *(_remove_action(self._files[path], changes_rows) for path in removed),
-            *(_add_action(file, changes_rows) for file in added),
+            *(_remove_action(self._files[path], changes_rows, before) for path in removed),
+            *(_add_action(file, changes_rows, columns) for file in added),
         ]
         write_commit(self.place / "_delta_log", version, actions)
         if self._table is None:
@@ -238,7 +244,7 @@ class DeltaLakeTable(LakeTable):
         configuration |= dict(self.properties) | ({PROPERTY: "true"} if self._deletes_beside else {})
         if table is not None and metadata is not None:
             is_same = wanted.to_json() == table.schema().to_json() and configuration == metadata.configuration
-            if is_same:
+            if is_same and (not is_replaced or metadata.partition_columns == self._partitioned_by):
                 return
         yield {
             "metaData": {
@@ -246,7 +252,9 @@ class DeltaLakeTable(LakeTable):
                 "name": self._name if metadata is None else metadata.name,
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": wanted.to_json(),
-                "partitionColumns": [] if metadata is None else metadata.partition_columns,
+                "partitionColumns": self._partitioned_by
+                if metadata is None or is_replaced
+                else metadata.partition_columns,
                 "configuration": configuration,
                 "createdTime": _now() if metadata is None else metadata.created_time,
             }
@@ -269,13 +277,14 @@ class DeltaLakeTable(LakeTable):
     def _make(self, schema: Schema, added: Sequence[DataFile], landed: Landed) -> None:
         from deltalake.transaction import create_table_with_add_actions
 
-        files, properties = [_add(file) for file in added], _properties(landed)
+        columns = self._partitioned_by
+        files, properties = [_add(file, columns=columns) for file in added], _properties(landed)
         create_table_with_add_actions(
             delta_address(self.place),
             schema,
             files,
             "error",
-            [],
+            columns,
             name=self._name,
             configuration=dict(self.properties) or None,
             commit_properties=properties,
@@ -299,16 +308,41 @@ class DeltaLakeTable(LakeTable):
         if self.properties.items() - table.metadata().configuration.items():
             table.alter.set_table_properties(dict(self.properties), raise_if_not_exists=False)
             table.update_incremental()
-        actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows) for file in added]
+        columns = self._partitioned_by
+        actions: list[AddAction | RemoveAction] = [_add(file, not has_same_rows, columns) for file in added]
         if added and not has_same_rows and self._files.keys() == set(removed) == set(_files_of(table, self.place)):
             # Delta itself removes all files of before, and has the columns that it is given.
             mode = "overwrite"
         else:
             mode = "append"
             self._follow(table, schema)
-            actions += [_remove(self._files[path], not has_same_rows) for path in removed]
-        table.create_write_transaction(actions, mode, schema, [], commit_properties=_properties(landed))
+            actions += [_remove(self._files[path], not has_same_rows, columns) for path in removed]
+        table.create_write_transaction(actions, mode, schema, columns, commit_properties=_properties(landed))
         table.update_incremental()
+
+    @property
+    def _partitioned_by(self) -> list[str]:
+        """Columns that partition the files that come."""
+        return [field.column for field in self.layout.partition]
+
+    def _require_partitions(self, table: DeltaTable, *, is_replaced: bool) -> None:
+        """See that a table is partitioned as its files are to be.
+
+        Args:
+            table: it; is_replaced: no file stays, and commits are written here.
+
+        Raises:
+            LakeError: it is not.
+        """
+        known = table.metadata().partition_columns
+        if known != self._partitioned_by and not (is_replaced and self.is_laid_out_anew):
+            raise LakeError(
+                f"the table is partitioned by {', '.join(known) or 'nothing'}, and its settings say "
+                f"{', '.join(self._partitioned_by) or 'nothing'}",
+                file=str(self.place),
+                hint="partitions of Delta change where no row stays: headwater lake reload --table-settings FILE of a table "
+                "of mode current; or land to another place",
+            )
 
     def _require_unchanged(self, table: DeltaTable) -> None:
         """See that nobody has landed the same meanwhile."""
@@ -452,10 +486,26 @@ def _properties(landed: Landed) -> CommitProperties:
     )
 
 
-def _add(file: DataFile, changes_rows: bool = True) -> AddAction:
+def _values(file: DataFile, columns: Sequence[str]) -> dict[str, str | None]:
+    """Return the values of a file's partition, as the log has them.
+
+    Raises:
+        LakeError: the log cannot say one.
+    """
+    if "" in file.partition:
+        raise LakeError(
+            f'a row has the empty text in column "{columns[file.partition.index("")]}", which partitions the table: '
+            "Delta takes that for null",
+            hint="partition by another column, and headwater lake reload --table-settings FILE; or land to Iceberg "
+            "or Parquet",
+        )
+    return dict(zip(columns, file.partition, strict=True))
+
+
+def _add(file: DataFile, changes_rows: bool = True, columns: Sequence[str] = ()) -> AddAction:
     from deltalake.transaction import AddAction
 
-    return AddAction(file.path, file.size, {}, _now(), changes_rows, json.dumps(_statistics(file)))
+    return AddAction(file.path, file.size, _values(file, columns), _now(), changes_rows, json.dumps(_statistics(file)))
 
 
 def _statistics(file: DataFile) -> dict[str, Any]:
@@ -465,10 +515,10 @@ def _statistics(file: DataFile) -> dict[str, Any]:
     return {"numRecords": file.rows, "minValues": lower, "maxValues": upper, "nullCount": file.nulls}
 
 
-def _remove(file: DataFile, changes_rows: bool) -> RemoveAction:
+def _remove(file: DataFile, changes_rows: bool, columns: Sequence[str]) -> RemoveAction:
     from deltalake.transaction import RemoveAction
 
-    return RemoveAction(file.path, changes_rows, _now(), size=file.size, partition_values={})
+    return RemoveAction(file.path, changes_rows, _now(), size=file.size, partition_values=_values(file, columns))
 
 
 def _now() -> int:
@@ -482,11 +532,11 @@ def _commit_info(landed: Landed) -> Action:
     return {"commitInfo": {"timestamp": _now(), **operation, "headwater.commit_lsn": str(Lsn(landed.commit_lsn))}}
 
 
-def _add_action(file: DataFile, changes_rows: bool) -> Action:
+def _add_action(file: DataFile, changes_rows: bool, columns: Sequence[str]) -> Action:
     statistics = _statistics(file) | ({} if file.deleted is None else {"tightBounds": False})
     add = {
         "path": logged_path(file.path),
-        "partitionValues": {},
+        "partitionValues": _values(file, columns),
         "size": file.size,
         "modificationTime": _now(),
         "dataChange": changes_rows,
@@ -495,13 +545,13 @@ def _add_action(file: DataFile, changes_rows: bool) -> Action:
     return {"add": add | _vector(file)}
 
 
-def _remove_action(file: DataFile, changes_rows: bool) -> Action:
+def _remove_action(file: DataFile, changes_rows: bool, columns: Sequence[str]) -> Action:
     remove = {
         "path": logged_path(file.path),
         "deletionTimestamp": _now(),
         "dataChange": changes_rows,
         "extendedFileMetadata": True,
-        "partitionValues": {},
+        "partitionValues": _values(file, columns),
         "size": file.size,
     }
     return {"remove": remove | _vector(file)}
@@ -546,7 +596,8 @@ def _files_of(table: DeltaTable | None, place: Where) -> dict[str, DataFile]:
     if table is None:
         return {}
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    files = {action["path"]: _file_of(action) for action in actions}
+    fields = [table.schema().to_arrow().field(name) for name in table.metadata().partition_columns]
+    files = {action["path"]: _file_of(action, pa.schema(fields)) for action in actions}
     if not _has_vectors(table):
         return files
     noted = vectors_in_log(place / "_delta_log", table.version())
@@ -554,7 +605,7 @@ def _files_of(table: DeltaTable | None, place: Where) -> dict[str, DataFile]:
     return files | {path: replace(files[path], deleted=vector) for path, vector in vectors.items()}
 
 
-def _file_of(action: Mapping[str, Any]) -> DataFile:
+def _file_of(action: Mapping[str, Any], partitioned_by: pa.Schema) -> DataFile:
     def having(prefix: str) -> dict[str, Any]:
         return {
             name.removeprefix(prefix): value
@@ -564,7 +615,14 @@ def _file_of(action: Mapping[str, Any]) -> DataFile:
 
     rows = action["num_records"] or 0
     path, size = action["path"], action["size_bytes"]
-    return DataFile(path, rows, size, having("min."), having("max."), having("null_count."))
+    values = {field.name: action[f"partition.{field.name}"] for field in partitioned_by}
+    there = {name: value for name, value in values.items() if value is not None}
+    nulls = having("null_count.") | {name: rows if value is None else 0 for name, value in values.items()}
+    partition = tuple(
+        PartitionField(IDENTITY, field.name).texts(pa.array([values[field.name]], field.type))[0].as_py()
+        for field in partitioned_by
+    )
+    return DataFile(path, rows, size, having("min.") | there, having("max.") | there, nulls, partition=partition)
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from headwater.landing.tables.source_tables import (
     shape_of,
     source_tables,
 )
+from headwater.landing.tables.stated_keys import identity_by
 from headwater.landing.tables.stored_types import Retyped, Rewritten
 from headwater.landing.tables.table_events import Identity, TableStory, identity_of
 from headwater.pipeline.slices.decode_job import SliceDecoder
@@ -216,6 +217,8 @@ class Mirror(Mode):
         lake.registry.note_detached(source.story.detached)
         own = own_fields(has_history=self.has_history, is_partitioned=source.last.kind == "p")
         columns = landed_columns(source, table, name, lake, [field.name for field in own])
+        source = _keyed(source, columns)
+        assert source.story is not None
         _require_settings(source, columns, lake)
         fills = _fills(columns, source.story, decoder)
         changes = StagedChanges(
@@ -334,6 +337,19 @@ def _key(identity: Identity, last: RelationSchema, names: Mapping[int, str]) -> 
             hint="end the window before that (--end), and go on from there",
         )
     return tuple(names[numbers[name]] for name in identity.columns)
+
+
+def _keyed(source: SourceTable, columns: LandedColumns) -> SourceTable:
+    """Return a table whose rows are identified as its settings say.
+
+    Raises:
+        LakeError: they cannot be.
+    """
+    assert source.story is not None
+    if not columns.settings.key:
+        return source
+    identity = identity_by(columns.settings.key, source.versions, source.last)
+    return replace(source, story=replace(source.story, identity=identity))
 
 
 def _require_settings(source: SourceTable, columns: LandedColumns, lake: Lake) -> None:

@@ -39,6 +39,7 @@ from headwater.landing.landing_pass import LandingResult
 from headwater.landing.landing_watch import NOBODY_WATCHES, LandingWatch
 from headwater.landing.paused_tables import named
 from headwater.landing.settings.column_settings import require_same_settings
+from headwater.landing.settings.reloaded_settings import reloaded_settings
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.engines import engine_of
 from headwater.pipeline.requests.open_request import OpenRequest
@@ -125,27 +126,35 @@ def reload(
         spark: the session whose workers read and write, or another engine.
         request: where the WAL is, and the backup.
         target: where they land.
-        names: of the tables there, paused or not.
+        names: of the tables there, paused or not; their key, partitions and order are those of the target's settings.
         settings: how.
 
     Raises:
         LakeError: there is no such table, or the backup was complete only later.
         HeadwaterError: the rows cannot be read or written; tables that were committed have theirs.
     """
-    with _held(target, request) as (lake, kept_state, chosen):
+    with _held(target, request, names) as (lake, kept_state, chosen):
         run = _run(spark, request, lake, chosen, settings)
         directory = unbroken(GrowingDirectory(request.source).look(None), kept_state.state.lsn)
         for name in dict.fromkeys(names):
             _reload(run, name, kept_state, directory)
+        require_same_settings(lake)
+        lake.registry.note_entries()
         return run.result
 
 
 @contextmanager
-def _held(target: LandingTarget, request: DecodeRequest) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
-    """Hold a target; gives the state where it stands, and which tables land there, too."""
+def _held(
+    target: LandingTarget, request: DecodeRequest, reloaded: Sequence[str] = ()
+) -> Iterator[tuple[Lake, KeptState, TablePatterns]]:
+    """Hold a target; gives the state where it stands, and which tables land there, too.
+
+    Args:
+        target, request: see :func:`reload`; reloaded: names of tables that may get other settings.
+    """
     require_secret(target.tables, target.mask_secret)
     with Lake(target) as lake:
-        require_same_settings(lake)
+        require_same_settings(lake, besides=reloaded)
         kept_state = lake.progress.kept_state()
         if kept_state is None or not kept_state.state.control.builder.is_consistent:
             raise LakeError(
@@ -260,6 +269,7 @@ def _reload(run: LandingRun, name: str, kept_state: KeptState, directory: WalDir
     run.only = frozenset({table.oid})
     opened = run.opened(kept_state, directory)
     rows = _rows(opened, table, kept_state, directory)
+    note = reloaded_settings(table, lake)
     if table.oid not in lake.paused.oids:
         lake.paused.add(
             PausedTable(table.oid, name, "it was to get its rows from a backup, and that has not ended"), kept_state
@@ -268,6 +278,13 @@ def _reload(run: LandingRun, name: str, kept_state: KeptState, directory: WalDir
         lake.tables.bind({name: table.oid})
     with run.passing(opened, wants_existing=False, is_followed=False) as landing_pass:
         waiting = landing_pass.lacking(rows)
+        if note is not None:
+            if not waiting:
+                raise LakeError(
+                    f"table {name} has its rows of a backup at {Lsn(lsn)} already, by its former settings",
+                    hint="let headwater land bring the target further first",
+                )
+            lake.registry.note_table(table.oid, note)
         landing_pass.load(rows, waiting, replaces=True)
     lake.registry.forget_detached(table.oid)
     lake.progress.note_resumed(lsn, {table.oid, former or table.oid})

@@ -14,7 +14,8 @@ from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import Mode
 from headwater.landing.settings.column_settings import bound_settings, require_named, require_rows_told
-from headwater.landing.tables.table_events import identity_of
+from headwater.landing.tables.source_tables import require_first_layout
+from headwater.landing.tables.stated_keys import identity_by
 from headwater.plugins.api import CatalogView, SlicePlugin
 from headwater.plugins.table_patterns import qualified_name
 from headwater.rows.columns.arrow import is_shown
@@ -38,8 +39,15 @@ def check_settings(lake: Lake, view: CatalogView, oids: Sequence[int], plugin: S
     for name, schema in tables.items():
         has_landed = lake.names.has_relation(schema.oid) and _has_landed(lake, schema)
         settings = bound_settings(schema, (), lake, has_landed=has_landed)
+        if settings is not None and settings.columns.key and not mode.of(schema).mirrors:
+            raise LakeError(
+                f"table {name} has a key in its settings, and lands as changes, whose rows are not told apart",
+                hint='leave out "key", or say mode = "current" there',
+            )
+        if settings is not None and not has_landed:
+            require_first_layout(schema, settings.columns, lake.target)
         if settings is not None and mode.of(schema).mirrors:
-            identity = identity_of((), schema)
+            identity = identity_by(settings.columns.key, (), schema)
             numbers = {column.name: column.number for column in schema.columns}
             require_rows_told(name, {column: numbers[column] for column in identity.columns}, settings.columns)
 

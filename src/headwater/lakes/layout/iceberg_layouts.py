@@ -101,7 +101,7 @@ def lay_out(transaction: Transaction, layout: TableLayout, *, is_new: bool) -> N
     if (not is_partitioned or not is_sorted) and not is_new:
         raise LakeError(
             f"the table is {'sorted' if is_partitioned else 'partitioned'} otherwise than its settings say",
-            hint="somebody else has changed that: change it back, or headwater lake reload --config FILE",
+            hint="somebody else has changed that: change it back, or headwater lake reload --table-settings FILE",
         )
     if not is_partitioned:
         with transaction.update_spec() as update:
@@ -169,7 +169,7 @@ def _value(text: str, transform: str, type: IcebergType) -> Any:
     if isinstance(type, DateType):
         return int(np.datetime64(text, "D").astype(np.int64))
     if isinstance(type, TimestampType | TimestamptzType):
-        return int(np.datetime64(text.replace(" ", "T"), "us").astype(np.int64))
+        return int(np.datetime64(text.replace(" ", "T").removesuffix("Z"), "us").astype(np.int64))
     if isinstance(type, TimeType):
         return int(np.datetime64(f"1970-01-01T{text}", "us").astype(np.int64))
     if isinstance(type, IntegerType | LongType):
@@ -188,7 +188,8 @@ def _text(value: Any, transform: str, type: IcebergType) -> str:
     if isinstance(type, DateType):
         return str(np.datetime64(value, "D"))
     if isinstance(type, TimestampType | TimestamptzType):
-        return str(np.datetime64(value, "us")).replace("T", " ")
+        moment = str(np.datetime64(value, "us"))
+        return f"{moment}Z" if isinstance(type, TimestamptzType) else moment.replace("T", " ")
     if isinstance(type, TimeType):
         return str(np.datetime64(value, "us")).partition("T")[2]
     if isinstance(type, BooleanType):

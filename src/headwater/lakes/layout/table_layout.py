@@ -90,9 +90,8 @@ class TableLayout:
         Args:
             rows: of the table; without any nothing is yielded.
         """
-        if not self.partition:
-            if len(rows):
-                yield (), np.arange(len(rows))
+        if not self.partition or not len(rows):
+            yield from [((), np.arange(len(rows)))] if len(rows) else []
             return
         encoded = [_encoded(field.texts(_array(rows[field.column]))) for field in self.partition]
         codes = np.zeros(len(rows), np.int64)

@@ -15,7 +15,7 @@ from headwater.lakes.settings.table_settings import TableSettings
 Columns: TypeAlias = "Mapping[int, Sequence[pa.Field]]"
 """Columns in the lake by numbers of the source's, of those that a column has had in their order."""
 
-RELOADED = "change the settings, and headwater lake reload --config FILE lays its rows out anew"
+RELOADED = "change the settings, and headwater lake reload --table-settings FILE lays its rows out anew"
 
 F = TypeVar("F", PartitionField, SortField)
 

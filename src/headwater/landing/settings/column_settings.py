@@ -9,7 +9,7 @@ Known gap: a column that is added under such a name and renamed within one windo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.catalog.relation import RelationSchema
@@ -24,8 +24,8 @@ from headwater.rows.columns.column_masks import ColumnMask
 from headwater.rows.masks import read_mask
 
 _OTHER_PLACE = (
-    "leave the settings as they were; headwater lake reload --config FILE gives a table its rows anew, by other ones; "
-    "or land to another place"
+    "leave the settings as they were; headwater lake reload --table-settings FILE lays a table's rows out by "
+    "others; or land to another place"
 )
 
 
@@ -155,8 +155,11 @@ def set_properties(table: LakeTable, last: RelationSchema, lake: Lake) -> None:
         table.properties = settings_of(lake.target.tables, name).properties
 
 
-def require_same_settings(lake: Lake) -> None:
+def require_same_settings(lake: Lake, besides: Container[str] = ()) -> None:
     """See that tables have the settings that they have landed with.
+
+    Args:
+        lake: that they are in; besides: names there of tables that get others.
 
     Raises:
         LakeError: one has others, or another secret.
@@ -165,7 +168,7 @@ def require_same_settings(lake: Lake) -> None:
     lake.registry.require_secret(secret)
     for oid, note in list(lake.registry.table_notes.items()):
         settings = settings_of(entries, note.table)
-        if settings.fixed == note.settings:
+        if settings.fixed == note.settings or lake.names.name_of(oid) in besides:
             continue
         if _has_landed(lake, oid):
             raise changed(note.table, note.settings, settings.fixed)

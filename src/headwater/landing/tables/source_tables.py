@@ -422,6 +422,19 @@ def landed_columns(
     return LandedColumns(typed, before, schema, names, replaces_types(target, mode), settings)
 
 
+def require_first_layout(schema: RelationSchema, settings: ColumnSettings, target: LandingTarget) -> None:
+    """See that a table of which nothing has landed can be laid out as its settings say.
+
+    Raises:
+        LakeError: it cannot.
+    """
+    if settings.entry is None:
+        return
+    typed = TypedTable(schema, target.on_unrepresentable, target.types, without=settings.excluded, masks=settings.masks)
+    columns = {column.number: [pa.field(column.name, column.type)] for column in _columns(typed, target)}
+    bound_layout(settings.entry, settings.arranging, columns, has_directories=False)
+
+
 def _layout(
     settings: ColumnSettings, source: SourceTable, schema: LakeSchema, names: Mapping[int, str], target: LandingTarget
 ) -> TableLayout:
