@@ -13,12 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from headwater.errors import HeadwaterError, LakeError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.settings.table_settings import TableSettings
+from headwater.landing.landing import land
+from headwater.landing.resuming import reload
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
+from headwater.pipeline.requests.request import DecodeRequest
 from landing.mirrored_source import NEXT_WINDOW, Mirrored, Source
 from landing.mirrors import read_table
 
@@ -141,3 +145,100 @@ def test_partitioned_and_sorted(
     require_laid_out(files_of(mirrored, name))
     rows = read_table(mirrored.target.place / f"public.{name}", format)
     assert set(COLUMNS) <= set(rows.column_names)
+
+
+def request_of(mirrored: Mirrored, backup: Path) -> DecodeRequest:
+    return DecodeRequest(str(mirrored.source.server.wal_directory), str(backup), "postgres")
+
+
+@pytest.mark.parametrize(
+    ("format", "mode"),
+    [
+        pytest.param("parquet", "current", marks=pytest.mark.slow),
+        pytest.param("delta", "current", marks=pytest.mark.slow),
+        pytest.param("iceberg", "current", marks=pytest.mark.slow),
+        pytest.param("iceberg", "changelog", marks=pytest.mark.slow),
+        pytest.param("iceberg", "history", marks=pytest.mark.slow),
+    ],
+)
+def test_a_reload_takes_another_layout(engine: Engine, source: Source, tmp_path: Path, format: str, mode: str) -> None:
+    name = f"reloaded_{format}_{mode}"
+    backup, held = source.after(orders(name), work(name), [name])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    plain = LandingTarget(tmp_path / "lake", format, mode=mode)
+    entry = TableSettings(f"public.{name}", partition=("region",), sort=("total desc", "id"))
+    mirrored.target = plain
+    mirrored.land(backup)
+    mirrored.target = replace(plain, tables=(entry,))
+    with pytest.raises(LakeError, match="other settings"):
+        mirrored.land(backup)
+    reload(engine, request_of(mirrored, backup), mirrored.target, [f"public.{name}"])
+    mirrored.land(backup)
+    if mode == "current":
+        assert mirrored.rows(name, held[name][0]) == held[name][1]
+        require_laid_out(files_of(mirrored, name))
+    with pytest.raises(LakeError, match="other settings: partition, sort"):
+        land(engine, request_of(mirrored, backup), plain)
+
+
+def test_keys_that_settings_state(engine: Engine, source: Source, tmp_path: Path) -> None:
+    """Rows are found by a key that is none of the replica identity's; where the WAL lacks it, nothing lands."""
+    setup = [
+        "CREATE TABLE keyed (tenant int NOT NULL, id int NOT NULL, note text)",
+        "ALTER TABLE keyed REPLICA IDENTITY FULL",
+        "CREATE UNIQUE INDEX ON keyed (tenant, id)",
+        "INSERT INTO keyed SELECT n % 3, n, 'was' FROM generate_series(1, 20) n",
+    ]
+    changes = [
+        "UPDATE keyed SET note = 'is' WHERE id < 5",
+        "UPDATE keyed SET tenant = 9 WHERE id = 6",
+        NEXT_WINDOW,
+        "DELETE FROM keyed WHERE tenant = 1",
+        "ALTER TABLE keyed RENAME tenant TO customer",
+        "UPDATE keyed SET id = id + 100 WHERE customer = 2",
+    ]
+    backup, held = source.after(setup, changes, ["keyed"])
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+    entry = TableSettings("public.keyed", key=("tenant", "id"), sort=("note", "id desc"))
+    mirrored.target = LandingTarget(tmp_path / "lake", mode="current", tables=(entry,), write_mode="merge-on-read")
+    mirrored.land(backup)
+    assert mirrored.rows("keyed", held["keyed"][0]) == held["keyed"][1]
+    backup, _ = source.after(
+        ["CREATE TABLE unkeyed (id int PRIMARY KEY, other int NOT NULL UNIQUE)", "INSERT INTO unkeyed VALUES (1, 1)"],
+        ["DELETE FROM unkeyed"],
+        [],
+    )
+    refused = TableSettings("public.unkeyed", key=("other",))
+    mirrored.target = LandingTarget(tmp_path / "other", mode="current", tables=(refused,))
+    with pytest.raises(LakeError, match=r"the WAL has not \(other\)"):
+        mirrored.land(backup)
+    assert not list((tmp_path / "other").glob("public.unkeyed/*.parquet"))
+
+
+def test_layouts_that_are_refused(engine: Engine, source: Source, tmp_path: Path) -> None:
+    backup, _ = source.after(
+        [
+            "CREATE TABLE odd (id int PRIMARY KEY, region text, f float8, tags text[])",
+            "INSERT INTO odd VALUES (1, 'eu')",
+        ],
+        [NEXT_WINDOW, "ALTER TABLE odd DROP region", "INSERT INTO odd VALUES (2)"],
+        [],
+    )
+    mirrored = Mirrored(engine, source, tmp_path / "lake")
+
+    def refusal(format: str, error: type[HeadwaterError] = LakeError, **entry: Any) -> str:
+        own = TableSettings("public.odd", **entry)
+        mirrored.target = LandingTarget(tmp_path / f"lake{len(list(tmp_path.iterdir()))}", format, tables=(own,))
+        with pytest.raises(error) as raised:
+            mirrored.land(backup)
+        return str(raised.value)
+
+    assert "by columns, not by" in refusal("delta", UsageError, partition=("bucket(4, id)",))
+    assert "neither partitioned" in refusal("ducklake", UsageError, sort=("id",))
+    assert 'partitioned by "f"' in refusal("parquet", partition=("f",))
+    assert 'sorted by "tags' in refusal("parquet", sort=("tags",))
+    assert 'no column "nope"' in refusal("parquet", partition=("day(nope)",))
+    assert 'column "region" of table public.odd' in refusal("parquet", partition=("region",))
+    for wrong in ("day(id", "week(id)", "bucket(id)", "bucket(0, id)", "day(3, id)", "id, region"):
+        with pytest.raises(UsageError):
+            TableSettings("t", partition=(wrong,))

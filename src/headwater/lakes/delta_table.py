@@ -340,8 +340,8 @@ class DeltaLakeTable(LakeTable):
                 f"the table is partitioned by {', '.join(known) or 'nothing'}, and its settings say "
                 f"{', '.join(self._partitioned_by) or 'nothing'}",
                 file=str(self.place),
-                hint="partitions of Delta change where no row stays: headwater lake reload --table-settings FILE of a table "
-                "of mode current; or land to another place",
+                hint="partitions of Delta change where no row stays: headwater lake reload --table-settings FILE of a "
+                "table of mode current; or land to another place",
             )
 
     def _require_unchanged(self, table: DeltaTable) -> None:
