@@ -487,18 +487,7 @@ def _properties(landed: Landed) -> CommitProperties:
 
 
 def _values(file: DataFile, columns: Sequence[str]) -> dict[str, str | None]:
-    """Return the values of a file's partition, as the log has them.
-
-    Raises:
-        LakeError: the log cannot say one.
-    """
-    if "" in file.partition:
-        raise LakeError(
-            f'a row has the empty text in column "{columns[file.partition.index("")]}", which partitions the table: '
-            "Delta takes that for null",
-            hint="partition by another column, and headwater lake reload --table-settings FILE; or land to Iceberg "
-            "or Parquet",
-        )
+    """Return the values of a file's partition, as the log has them."""
     return dict(zip(columns, file.partition, strict=True))
 
 

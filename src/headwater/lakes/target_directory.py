@@ -157,8 +157,8 @@ class Lake:
         note = None if oid is None else self.registry.table_note(oid)
         if note is not None and table.landed.schema is not None:
             settings = TableSettings.of_object({"tables": "*", **note.settings})
-            columns, is_hive = LakeSchema.of(table.landed.schema).by_number, self.target.format == "parquet"
-            table.layout = bound_layout(settings, note.arranging, columns, has_directories=is_hive)
+            columns = LakeSchema.of(table.landed.schema).by_number
+            table.layout = bound_layout(settings, note.arranging, columns, self.target.format)
 
     def require_files(self) -> None:
         """See that the tables' files are kept here.

@@ -19,6 +19,7 @@ from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.compaction import compact
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.paused import PausedTable
+from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores import fence as fence_module
 from headwater.lakes.stores import object_store
 from headwater.lakes.stores.fence import Fence
@@ -63,6 +64,23 @@ def test_the_same_rows_as_in_a_directory(work: Work, store: LakeStore, form: str
     shown = {view.name: view.size.rows for view in tables_of(target.where, resolved)}
     assert shown == {name: len(rows) for name, rows in work.whole(mode).items()}
     assert not work.land(work.engine, target).rows, "nothing is left"
+
+
+@pytest.mark.parametrize(("form", "mode", "write_mode"), [("parquet", CHANGELOG, COPYING), *DELETING])
+def test_partitions_in_a_store(work: Work, store: LakeStore, form: str, mode: str, write_mode: str) -> None:
+    """Rows are the same as without, and stay so where a compaction has put files of each partition together."""
+    fields = ("x",) if form == "delta" else ("truncate(1, t)", "bucket(2, id)")
+    name, order = ("public.c", "x desc") if form == "delta" else ("public.a", "t desc")
+    entry = TableSettings(name, partition=fields, sort=(order,))
+    target = replace(target_of(place(store, f"laid-{form}-{mode}"), form, mode, write_mode), tables=(entry,))
+    work.land(work.engine, target)
+    work.check_whole(target, read)
+    with Lake(target) as lake:
+        partitions = [file.partition for file in dict(lake.tables.landed())[name].files.values()]
+    assert len(set(partitions)) > 1
+    if mode == CHANGELOG:
+        assert compact(target.where)
+        work.check_whole(target, read)
 
 
 def test_a_table_that_is_paused_comes_back(work: Work, store: LakeStore) -> None:

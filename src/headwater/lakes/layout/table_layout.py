@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headwater.errors import UsageError
+from headwater.errors import LakeError, UsageError
 from headwater.lakes.layout.transforms import PartitionField, column_name
 
 Partition: TypeAlias = "tuple[str | None, ...]"
@@ -75,11 +75,13 @@ class TableLayout:
     Attributes:
         partition: fields that partition rows; sort: fields that they are sorted by.
         has_directories: files lie in directories that are called as their partitions are (Hive).
+        takes_empty: an empty text is something else than null.
     """
 
     partition: tuple[PartitionField, ...] = ()
     sort: tuple[SortField, ...] = ()
     has_directories: bool = False
+    takes_empty: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.partition or self.sort)
@@ -89,6 +91,9 @@ class TableLayout:
 
         Args:
             rows: of the table; without any nothing is yielded.
+
+        Raises:
+            LakeError: a row is of a partition that the table cannot have.
         """
         if not self.partition or not len(rows):
             yield from [((), np.arange(len(rows)))] if len(rows) else []
@@ -102,6 +107,13 @@ class TableLayout:
         for start, end in pairwise(bounds):
             first = int(order[start])
             texts = tuple(own.dictionary[own.indices[first].as_py()].as_py() for own in encoded)
+            if "" in texts and not self.takes_empty:
+                raise LakeError(
+                    f'a row has the empty text in column "{self.partition[texts.index("")].column}", which partitions the '
+                    "table: Delta takes that for null",
+                    hint="partition by another column, and headwater lake reload --table-settings FILE; or land to Iceberg "
+                    "or Parquet",
+                )
             yield texts, order[start:end]
 
     def sorted(self, rows: pa.Table) -> pa.Table:

@@ -20,15 +20,12 @@ RELOADED = "change the settings, and headwater lake reload --table-settings FILE
 F = TypeVar("F", PartitionField, SortField)
 
 
-def bound_layout(
-    settings: TableSettings, numbers: Mapping[str, int], columns: Columns, *, has_directories: bool
-) -> TableLayout:
+def bound_layout(settings: TableSettings, numbers: Mapping[str, int], columns: Columns, format: str) -> TableLayout:
     """Return the layout of a table; fields of columns that it has not had from the beginning are left out.
 
     Args:
         settings: of the table; numbers: of the columns in the source, by the names that settings have.
-        columns: in the lake.
-        has_directories: see :class:`~headwater.lakes.layout.table_layout.TableLayout`.
+        columns: in the lake; format: of the table.
 
     Raises:
         LakeError: a column has a type that rows are not partitioned or sorted by.
@@ -40,7 +37,7 @@ def bound_layout(
         _bound(field, held, settings, "partitioned") for field in settings.partition_fields if field.column in held
     )
     sort = tuple(_bound(field, held, settings, "sorted") for field in settings.sort_fields if field.column in held)
-    return TableLayout(partition, sort, has_directories)
+    return TableLayout(partition, sort, has_directories=format == "parquet", takes_empty=format != "delta")
 
 
 def reserved_names(settings: TableSettings | None) -> tuple[str, ...]:

@@ -56,6 +56,9 @@ class TableSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", self.patterns)
+        for name in ("partition", "sort", "key"):
+            own = getattr(self, name)
+            object.__setattr__(self, name, (own,) if isinstance(own, str) else tuple(own))
         if self.mode not in (None, *MODES):
             raise UsageError(f'there is no mode "{self.mode}"', hint=f"expected {', '.join(MODES)}")
         for text in self.mask.values():

@@ -432,7 +432,7 @@ def require_first_layout(schema: RelationSchema, settings: ColumnSettings, targe
         return
     typed = TypedTable(schema, target.on_unrepresentable, target.types, without=settings.excluded, masks=settings.masks)
     columns = {column.number: [pa.field(column.name, column.type)] for column in _columns(typed, target)}
-    bound_layout(settings.entry, settings.arranging, columns, has_directories=False)
+    bound_layout(settings.entry, settings.arranging, columns, target.format)
 
 
 def _layout(
@@ -448,7 +448,7 @@ def _layout(
     living = {number: name for number, name in names.items() if number not in source.dropped}
     columns = schema.by_number
     require_there(qualified_name(source.last), settings.entry.arranging, settings.arranging, living, columns)
-    return bound_layout(settings.entry, settings.arranging, columns, has_directories=target.format == "parquet")
+    return bound_layout(settings.entry, settings.arranging, columns, target.format)
 
 
 def replaces_types(target: LandingTarget, mode: str) -> bool:
