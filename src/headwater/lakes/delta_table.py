@@ -585,7 +585,7 @@ def _files_of(table: DeltaTable | None, place: Where) -> dict[str, DataFile]:
     if table is None:
         return {}
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    fields = [table.schema().to_arrow().field(name) for name in table.metadata().partition_columns]
+    fields = [_schema(table).field(name) for name in table.metadata().partition_columns]
     files = {action["path"]: _file_of(action, pa.schema(fields)) for action in actions}
     if not _has_vectors(table):
         return files

@@ -38,7 +38,7 @@ MOMENTS = [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2017, 11, 16, 22
 UUIDS = [uuid.UUID(int=CHANCE.getrandbits(128)) for _ in range(20)]
 COLUMNS: dict[str, tuple[pa.Array[Any], IcebergType, list[Any]]] = {
     "int": (pa.array(NUMBERS, pa.int32()), IntegerType(), NUMBERS),
-    "long": (pa.array([2**40 * number for number in NUMBERS[:30]]), LongType(), [2**40 * n for n in NUMBERS[:30]]),
+    "long": (pa.array([2**30 * number for number in NUMBERS[:30]]), LongType(), [2**30 * n for n in NUMBERS[:30]]),
     "text": (pa.array(TEXTS), StringType(), TEXTS),
     "decimal": (
         pa.array([Decimal(number).scaleb(-2) for number in NUMBERS], pa.decimal128(12, 2)),

@@ -14,8 +14,15 @@ import numpy as np
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionSpec
 from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.schema import assign_fresh_schema_ids
-from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
+from pyiceberg.table.sorting import (
+    UNSORTED_SORT_ORDER,
+    UNSORTED_SORT_ORDER_ID,
+    NullOrder,
+    SortDirection,
+    SortOrder,
+)
 from pyiceberg.table.sorting import SortField as IcebergSortField
+from pyiceberg.table.update import AddSortOrderUpdate, AssertDefaultSortOrderId, SetDefaultSortOrderUpdate
 from pyiceberg.transforms import IdentityTransform, Transform, parse_transform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -110,11 +117,24 @@ def lay_out(transaction: Transaction, layout: TableLayout, *, is_new: bool) -> N
         with transaction.update_spec() as update:
             for field in layout.partition:
                 update.add_field(field.column, _transform(field), field.name)
-    if not is_sorted:
+    if not is_sorted and not layout.sort:
+        _forget_order(transaction)
+    elif not is_sorted:
         with transaction.update_sort_order(case_sensitive=True) as order:
             for field in layout.sort:
                 nulls = NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST
                 (order.desc if field.descending else order.asc)(field.column, IdentityTransform(), nulls)
+
+
+def _forget_order(transaction: Transaction) -> None:
+    """Let a table have no sort order: pyiceberg (0.12.0) sets the last order instead of the one without fields."""
+    metadata = transaction.table_metadata
+    is_there = metadata.sort_order_by_id(UNSORTED_SORT_ORDER_ID) is not None
+    adding = () if is_there else (AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),)
+    transaction._apply(
+        (*adding, SetDefaultSortOrderUpdate(sort_order_id=UNSORTED_SORT_ORDER_ID)),
+        (AssertDefaultSortOrderId(default_sort_order_id=metadata.default_sort_order_id),),
+    )
 
 
 def _spec_texts(metadata: TableMetadata) -> list[tuple[str, str, str | None]]:

@@ -109,10 +109,10 @@ class TableLayout:
             texts = tuple(own.dictionary[own.indices[first].as_py()].as_py() for own in encoded)
             if "" in texts and not self.takes_empty:
                 raise LakeError(
-                    f'a row has the empty text in column "{self.partition[texts.index("")].column}", which partitions the '
-                    "table: Delta takes that for null",
-                    hint="partition by another column, and headwater lake reload --table-settings FILE; or land to Iceberg "
-                    "or Parquet",
+                    f'a row has the empty text in column "{self.partition[texts.index("")].column}", which partitions '
+                    "the table: Delta takes that for null",
+                    hint="partition by another column, and headwater lake reload --table-settings FILE; or land to "
+                    "Iceberg or Parquet",
                 )
             yield texts, order[start:end]
 
