@@ -236,7 +236,8 @@ class DeltaLakeTable(LakeTable):
         table = self._table
         before = NO_TABLE if table is None else _protocol(table)
         wanted = schema if table is None or is_replaced else self._followed(table, schema)
-        protocol = before.with_vectors(wanted.to_json())
+        has_vectors = self._deletes_beside or table is None or _has_vectors(table)
+        protocol = before.with_vectors(wanted.to_json()) if has_vectors else before
         if protocol != before:
             yield protocol.action
         metadata = None if table is None else table.metadata()
