@@ -7,7 +7,7 @@ days and moments as integers.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import numpy as np
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _EPOCH_YEAR = 1970
-_UNITS = {MONTH: "M", HOUR: "h"}
+_UNITS: dict[str, Literal["M", "h"]] = {MONTH: "M", HOUR: "h"}
 
 
 def with_ids(schema: Schema) -> Schema:
@@ -112,8 +112,8 @@ def lay_out(transaction: Transaction, layout: TableLayout, *, is_new: bool) -> N
         )
     if not is_partitioned:
         with transaction.update_spec() as update:
-            for own in metadata.spec().fields:
-                update.remove_field(own.name)
+            for known in metadata.spec().fields:
+                update.remove_field(known.name)
         with transaction.update_spec() as update:
             for field in layout.partition:
                 update.add_field(field.column, _transform(field), field.name)
@@ -121,9 +121,9 @@ def lay_out(transaction: Transaction, layout: TableLayout, *, is_new: bool) -> N
         _forget_order(transaction)
     elif not is_sorted:
         with transaction.update_sort_order(case_sensitive=True) as order:
-            for field in layout.sort:
-                nulls = NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST
-                (order.desc if field.descending else order.asc)(field.column, IdentityTransform(), nulls)
+            for own in layout.sort:
+                nulls = NullOrder.NULLS_FIRST if own.nulls_first else NullOrder.NULLS_LAST
+                (order.desc if own.descending else order.asc)(own.column, IdentityTransform(), nulls)
 
 
 def _forget_order(transaction: Transaction) -> None:

@@ -121,7 +121,7 @@ class TableLayout:
         if not self.sort or len(rows) < 2:
             return rows
         columns: dict[str, Any] = {}
-        keys: list[tuple[str, str]] = []
+        keys: list[Any] = []
         for number, field in enumerate(self.sort):
             values = _comparable(rows[field.column])
             # By names of their own: pyarrow takes one that begins with a dot for a path into structs.
@@ -169,4 +169,5 @@ def _classes(values: pa.ChunkedArray[Any], field: SortField) -> pa.Array[Any]:
     if pa.types.is_floating(values.type):
         classes[pc.is_nan(values).fill_null(False).to_numpy()] = -1 if field.descending else 1
     classes[values.is_null().to_numpy()] = -2 if field.nulls_first else 2
-    return pa.array(classes)
+    array: pa.Array[Any] = pa.array(classes)
+    return array

@@ -204,11 +204,7 @@ def _texts(values: pa.Array[Any]) -> Texts:
         return _moments(values, "D")
     if pa.types.is_timestamp(values.type):
         texts = _moments(values, "us")
-        return (
-            texts
-            if values.type.tz is None
-            else pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), "Z", "")
-        )
+        return texts if values.type.tz is None else pc.replace_substring_regex(texts, "(.*) (.*)", r"\1T\2Z")
     if pa.types.is_decimal(values.type):
         return pa.array([None if value is None else format(value, "f") for value in values.to_pylist()], pa.string())
     return values.cast(pa.string())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from headwater.lakes.layout.table_layout import NO_LAYOUT, SortField, TableLayou
 from headwater.lakes.layout.transforms import IDENTITY, PartitionField
 from headwater.lakes.settings.table_settings import TableSettings
 
-Columns: TypeAlias = "Mapping[int, Sequence[pa.Field]]"
+Columns: TypeAlias = "Mapping[int, Sequence[pa.Field[Any]]]"
 """Columns in the lake by numbers of the source's, of those that a column has had in their order."""
 
 RELOADED = "change the settings, and headwater lake reload --table-settings FILE lays its rows out anew"
@@ -46,7 +46,7 @@ def reserved_names(settings: TableSettings | None) -> tuple[str, ...]:
     return tuple(field.name for field in fields if field.kind != IDENTITY)
 
 
-def _bound(field: F, held: Mapping[str, pa.Field], settings: TableSettings, what: str) -> F:
+def _bound(field: F, held: Mapping[str, pa.Field[Any]], settings: TableSettings, what: str) -> F:
     column = held[field.column]
     if not field.takes(column.type):
         raise LakeError(

@@ -101,8 +101,8 @@ class TableSettings:
     @property
     def arranging(self) -> tuple[str, ...]:
         """Names of the columns that partition, sort or identify rows."""
-        fields = (*self.partition_fields, *self.sort_fields)
-        return tuple(dict.fromkeys([*(own.column for own in fields), *self.key]))
+        columns = [*(own.column for own in self.partition_fields), *(own.column for own in self.sort_fields)]
+        return tuple(dict.fromkeys([*columns, *self.key]))
 
     @property
     def named(self) -> tuple[str, ...]:
