@@ -166,7 +166,8 @@ def test_a_reload_takes_another_layout(engine: Engine, source: Source, tmp_path:
     backup, held = source.after(orders(name), work(name), [name])
     mirrored = Mirrored(engine, source, tmp_path / "lake")
     plain = LandingTarget(tmp_path / "lake", format, mode=mode)
-    entry = TableSettings(f"public.{name}", partition=("region",), sort=("total desc", "id"))
+    # As the column is called by then; in the lake it is "region" still.
+    entry = TableSettings(f"public.{name}", partition=("area",), sort=("total desc", "id"))
     mirrored.target = plain
     mirrored.land(backup)
     mirrored.target = replace(plain, tables=(entry,))
