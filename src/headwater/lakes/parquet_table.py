@@ -316,8 +316,8 @@ class ParquetFormat(LakeFormat[Where]):
             return _expired(place, kept_versions, older_than.timestamp())
         with errors_at(place):
             last = _last_number(place)
-            kept = [at for at in range(1, last + 1) if at in kept_versions]
-            used = {os.path.basename(path) for at in kept for path in _files_at(place, at)[0]}
+            numbers = [at for at in range(1, last + 1) if at in kept_versions]
+            used = {os.path.basename(path) for at in numbers for path in _files_at(place, at)[0]}
             away = (place / "_headwater" / _REMOVED).glob("*.parquet*")
             unused = (path for path in away if path.name.removesuffix(f".{_REMOVED}") not in used)
             return remove_files(unused, older_than.timestamp())

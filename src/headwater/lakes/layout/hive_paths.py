@@ -1,7 +1,7 @@
 """Names of directories that say of which partition files are, as Hive has them: ``region=eu/day=2026-11-27``.
 
 Readers take ``%`` and two digits for a byte. So every byte is written so that is no letter, digit, ``-``, ``.``, ``_``
-or ``~``, and the first one of a text that is called as null is.
+or ``~``. So is the first one of a text that is called as null is.
 """
 
 from __future__ import annotations
