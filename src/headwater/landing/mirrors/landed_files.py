@@ -27,6 +27,7 @@ class Written:
         table: the number of its table in the window; file: it; last: START of the last commit record in it.
         kills: rows of relations ended at once in it.
         moves_unchanged: see :class:`~headwater.landing.mirrors.staged_changes.Staged`.
+        was_there: its rows are those that the table had at a moment, and all of them come.
     """
 
     table: int
@@ -34,6 +35,7 @@ class Written:
     last: int
     kills: bool = False
     moves_unchanged: bool = False
+    was_there: bool = False
 
 
 @dataclass(frozen=True)
