@@ -15,7 +15,7 @@ from headwater.lakes.file_bounds import comparable
 from headwater.landing.mirrors import first_rows
 from headwater.landing.mirrors.first_rows import first_groups
 from headwater.landing.mirrors.landed_files import Written
-from headwater.landing.mirrors.staged_changes import in_range
+from headwater.landing.mirrors.staged_changes import in_range, staged_rows
 
 ROWS, FILES, MOST_KEYS, GROUP = 4000, 16, 256, 300
 KEYS: dict[str, tuple[pa.DataType, Any]] = {
@@ -50,7 +50,7 @@ def test_each_row_is_of_one_group(
     files = _staged(tmp_path, [value(number) for number in numbers], type)
     counts, read = [], 0
     for group, own in first_groups(files, str(tmp_path), pa.field("id", type)):
-        keys = first_rows.staged_rows([f"{tmp_path}/{file.file.path}" for file in own], ["id"])["id"]
+        keys = staged_rows([f"{tmp_path}/{file.file.path}" for file in own], ["id"])["id"]
         counts.append(int(in_range(keys, group.above, group.upto).sum()))
         read += len(own)
     assert sum(counts) == ROWS, "a row of a group is in none of its files, or is of two groups"
@@ -73,5 +73,5 @@ def test_rows_without_an_order_go_file_by_file(
 def test_a_key_that_is_null_everywhere_is_of_a_group(tmp_path: Path) -> None:
     files = _staged(tmp_path, [None] * 20, pa.int64())
     ((group, own),) = first_groups(files, str(tmp_path), pa.field("id", pa.int64()))
-    keys = first_rows.staged_rows([f"{tmp_path}/{file.file.path}" for file in own], ["id"])["id"]
+    keys = staged_rows([f"{tmp_path}/{file.file.path}" for file in own], ["id"])["id"]
     assert in_range(comparable(keys), group.above, group.upto).sum() == 20
