@@ -68,6 +68,7 @@ class Settled:
         last: START of the last commit record that the table then has.
         rows: changes that have landed.
         deleted: rows of files that stay, by paths of these.
+        turn: see :class:`~headwater.lakes.lake_table.TableCommit`.
     """
 
     landing: Landing
@@ -76,6 +77,7 @@ class Settled:
     last: int
     rows: int
     deleted: Mapping[str, Positions] = field(default_factory=dict)
+    turn: int = 0
 
 
 class MergeTask(Protocol):

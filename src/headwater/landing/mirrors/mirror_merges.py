@@ -57,7 +57,7 @@ def settled_mirrors(
         folds = [fold for landing in stage for fold in _foldings(landing, staged, done, merging)]
         for merged in merging.run(folds) if folds else []:
             done[merged.table].append(merged)
-    for landing in (landing for stage in reversed(stages) for landing in stage):
+    for turn, landing in ((turn, landing) for turn, stage in enumerate(reversed(stages)) for landing in stage):
         files, parts = staged[landing.number], done[landing.number]
         last = _last(landing, files)
         replaced = _replaced(landing)
@@ -65,7 +65,7 @@ def settled_mirrors(
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
             deleted = {path: rows for path, rows in deleted_rows(parts).items() if path not in removed}
-            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted)
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted, turn)
 
 
 def _foldings(
