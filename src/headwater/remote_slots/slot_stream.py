@@ -145,6 +145,29 @@ class SlotStream:
         if self._feed is not None:
             self._feed.confirm(lsn)
 
+    def confirm_reached(self, is_told: Callable[[], bool]) -> None:
+        """Let the server know what was durable before this run, where no window has done so.
+
+        It does not know where a run was killed between the reader's note and the confirmation. The server is waited for
+        until it has come there: only then it lets go of the WAL before.
+
+        Args:
+            is_told: tells whether to end without that.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        connection, at = self._connection, self.facts.confirmed
+        if connection is None or not at < self.reached <= self.facts.flushed:
+            return
+        feed = SlotFeed(self._start(connection), at, asks=True)
+        self._connection = None
+        with feed:
+            feed.confirm(self.reached)
+            while at < self.reached and not is_told():
+                at = feed.take(WAIT_SECONDS).reached
+
     def window(self, most_bytes: int, is_told: Callable[[], bool], present: int | None = None) -> SlotWindow | None:
         """Wait for the next window.
 
