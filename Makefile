@@ -104,6 +104,7 @@ test-all: servers servers-19 servers-first servers-older locales hosts ## all ru
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted $(INTERPRETED)
 	PYTHONPATH=tests $(PYTHON) -m soak --seconds 180 --out build/soak.json
+	PYTHONPATH=tests $(PYTHON) -m soak.stores --seconds 180 --out build/soak-stores.json
 
 # What may differ between minor releases of a major; 19 is not released yet.
 ON_NEWEST := tests/plugins tests/ddl $(patsubst %,tests/oracle/test_%.py, \
