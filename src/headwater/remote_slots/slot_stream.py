@@ -270,6 +270,13 @@ class SlotStream:
         """
         if facts.source != self.facts.source:
             raise ServerError(f"the server is of {facts.source}, expected {self.facts.source} as before")
+        # A slot that was just made may begin behind where the log ended a moment before.
+        if max(facts.flushed, facts.confirmed) < self.reached:
+            raise ServerError(
+                f"the server's log ends at {Lsn(facts.flushed)}, and the slot was read up to {Lsn(self.reached)}: the "
+                "server has lost what is between, and what it writes there now would be left out",
+                hint="it was restored, or a standby took over that lagged behind; begin with another place and slot",
+            )
         if facts.confirmed > self.reached:
             raise ServerError(
                 f'replication slot "{self._address.slot}" was confirmed up to {Lsn(facts.confirmed)}, what was read '
