@@ -140,7 +140,7 @@ s3-server: $(READY) ## make versitygw, a second S3 server for the tests of store
 	@$(PYTHON) tools/install_s3_server.py
 
 test-s3: servers ## the tests of stores on versitygw
-	HEADWATER_S3_SERVER=$$($(PYTHON) tools/install_s3_server.py) $(VENV)/bin/pytest tests/landing/stores
+	server=$$($(PYTHON) tools/install_s3_server.py) && HEADWATER_S3_SERVER=$$server $(VENV)/bin/pytest tests/landing/stores
 
 INPUTS := 1000000
 MESSAGES := 1000000

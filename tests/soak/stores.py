@@ -38,7 +38,7 @@ KINDS = (
 PAUSE_SECONDS = 0.1
 """Between two transactions of the server."""
 
-LIFE = (10, 150)
+LIFE = (10, 100)
 """Requests after which a run is killed, at least and at most."""
 
 
