@@ -30,6 +30,7 @@ from headwater.landing.resuming import resume
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
+from landing.stores.faults import first_answers_lost
 from landing.stores.killed_runs import is_killed_at_write
 from landing.stores.proxy import CUT, CUT_BEHIND, LOSE, REFUSE, StoreProxy
 from landing.stores.server import LakeStore
@@ -143,15 +144,32 @@ def test_answers_are_lost(
     target = target_of(
         place(store, f"lost-{form}-{mode}-{write_mode}-{fate.replace(' ', '-')}"), form, mode, write_mode
     )
-    with landing(work, target, proxy, tmp_path) as process:
-        output = process.standard_error()
-        assert process.process.wait() == 0, output
-    work.check_whole(target, read)
+    require_landed(work, target, proxy, tmp_path)
     lost = [request for request in proxy.asked if request.fate == fate]
     assert len(lost) > 20
     commits = [request for request in proxy.asked if request.method == "PUT" and is_commit(request.path)]
-    assert commits
+    assert bool(commits) == (form != "iceberg"), "commits of Iceberg are its catalog's"
     assert all(request.on_condition for request in commits)
+
+
+@pytest.mark.usefixtures("signed")
+@pytest.mark.parametrize(("form", "mode", "write_mode"), [LOST_KINDS[0], *DELETING])
+def test_the_first_answer_to_each_request_is_lost(
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str, write_mode: str
+) -> None:
+    """What has a name of its own is written once: so each answer to such a write is lost."""
+    proxy.choose = first_answers_lost()
+    target = target_of(place(store, f"first-{form}-{mode}-{write_mode}"), form, mode, write_mode)
+    require_landed(work, target, proxy, tmp_path)
+    lost = {(request.method, request.path) for request in proxy.asked if request.fate == LOSE}
+    assert lost == {(request.method, request.path) for request in proxy.asked}
+
+
+def require_landed(work: Work, target: LandingTarget, proxy: StoreProxy, directory: Path) -> None:
+    with landing(work, target, proxy, directory) as process:
+        output = process.standard_error()
+        assert process.process.wait() == 0, output
+    work.check_whole(target, read)
 
 
 def is_commit(path: str) -> bool:
