@@ -104,6 +104,7 @@ test-all: servers servers-19 servers-first servers-older locales hosts ## all ru
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted $(INTERPRETED)
 	PYTHONPATH=tests $(PYTHON) -m soak --seconds 180 --out build/soak.json
+	PYTHONPATH=tests $(PYTHON) -m soak.stores --seconds 180 --out build/soak-stores.json
 
 # What may differ between minor releases of a major; 19 is not released yet.
 ON_NEWEST := tests/plugins tests/ddl $(patsubst %,tests/oracle/test_%.py, \
@@ -139,7 +140,7 @@ s3-server: $(READY) ## make versitygw, a second S3 server for the tests of store
 	@$(PYTHON) tools/install_s3_server.py
 
 test-s3: servers ## the tests of stores on versitygw
-	HEADWATER_S3_SERVER=$$($(PYTHON) tools/install_s3_server.py) $(VENV)/bin/pytest tests/landing/stores
+	server=$$($(PYTHON) tools/install_s3_server.py) && HEADWATER_S3_SERVER=$$server $(VENV)/bin/pytest tests/landing/stores
 
 INPUTS := 1000000
 MESSAGES := 1000000
