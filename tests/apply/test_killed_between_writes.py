@@ -1,4 +1,4 @@
-"""Workers that are killed between two writes to the target's socket, and amid one: a transaction is whole, or not there.
+"""Workers that are killed between two writes to the target's socket, and amid one: a transaction is whole, or none.
 
 What stands before the cut the target has done. From 16 on that may be the move of an origin, which it does not take
 back with the transaction.
