@@ -32,7 +32,8 @@ class CuttingProxy:
     def __init__(self, behind: Path) -> None:
         self.behind, self.port = behind, 0
         self._lock = threading.Lock()
-        self._words, self._halves, self._kill = b"", 0, lambda: None
+        self._kill: Callable[[], None] = lambda: None
+        self._words, self._halves = b"", 0
         self._is_counting = self._has_cut = False
 
     def cut(self, words: bytes, halves: int, kill: Callable[[], None]) -> None:
