@@ -74,12 +74,15 @@ def cutting_proxy(server: EmbeddedPostgres) -> Iterator[CuttingProxy]:
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            with socket.socket(socket.AF_UNIX) as behind, suppress(OSError):
+            with socket.socket(socket.AF_UNIX) as behind:
                 behind.connect(str(proxy.behind))
                 answers = threading.Thread(target=_pass_answers, args=(behind, self.request), daemon=True)
                 answers.start()
-                _pass_messages(proxy, self.request, behind)
-                behind.shutdown(socket.SHUT_WR)
+                with suppress(OSError):
+                    _pass_messages(proxy, self.request, behind)
+                # Closing it would end nothing as long as the other thread receives from it.
+                with suppress(OSError):
+                    behind.shutdown(socket.SHUT_WR)
                 answers.join()
 
     listening = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
