@@ -99,7 +99,6 @@ def test_connections_that_are_refused(tmp_path: Path, major: int) -> None:
         {"replication": "database", "options": "-c datestyle=sometimes"},
         {"replication": "database", "options": "nonsense"},
         {"replication": "database", "options": "-c Nothing_Of_The_Kind=1"},
-        {"options": "-c a.b--c=1"},
         {"options": "-c shared_buffers=1"},
         {"options": "-c fsync=off"},
         {"options": "-c wal_level=minimal"},
