@@ -13,7 +13,7 @@ run that is killed has committed all of a window, or nothing of it.
 The number of a snapshot is a primary key: of two that commit at a time one begins again. It goes on if nobody has
 touched the tables, and is refused otherwise.
 
-Known gaps: catalogs in files of DuckDB; stores; partitions; row ids are not kept when rows are written anew.
+Known gaps: partitions; row ids are not kept when rows are written anew.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.deletes.deleted_rows import Positions, united
 from headwater.lakes.ducklake import expiry
@@ -79,17 +77,18 @@ from headwater.lakes.lake_table import (
     errors_at,
     require_source,
 )
+from headwater.lakes.stores.places import Where, folder_at, is_address, make_folder, sync_folder
 from headwater.pg.lsn import Lsn
 
 _ATTEMPTS = 5
 T = TypeVar("T")
 
 
-class DuckLakeFormat(LakeFormat[Path]):
+class DuckLakeFormat(LakeFormat[Where]):
     """Tables of DuckLake of a target, in one catalog.
 
     Args:
-        place: the target's directory.
+        place: the target's directory, or its place in a store.
         catalog: see :func:`~headwater.lakes.ducklake.catalog_database.open_database`.
         deletes_beside: commits delete rows beside files.
 
@@ -100,7 +99,7 @@ class DuckLakeFormat(LakeFormat[Path]):
     stages_ahead = False
     """The numbers of columns are those that the next commit gives."""
 
-    def __init__(self, place: Path, catalog: str | None = None, *, deletes_beside: bool = False) -> None:
+    def __init__(self, place: Where, catalog: str | None = None, *, deletes_beside: bool = False) -> None:
         self._place, self._has_own, self._deletes_beside = place.absolute(), catalog is None, deletes_beside
         with errors_at(place):
             self.database = open_database(self._place, catalog)
@@ -110,7 +109,7 @@ class DuckLakeFormat(LakeFormat[Path]):
             self.database.close()
             raise
 
-    def table(self, place: Path, source: str, name: str) -> DuckLakeTable:
+    def table(self, place: Where, source: str, name: str) -> DuckLakeTable:
         return DuckLakeTable(self, place.absolute(), source, self._names(name))
 
     @property
@@ -166,29 +165,30 @@ class DuckLakeFormat(LakeFormat[Path]):
         expiry.forget_snapshots(self.database, kept_versions, older_than)
 
     @override
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that are in no snapshot, and those of no commit."""
         table = self.entry(name)
         if table is None:
             return Expired(0, 0)
         with errors_at(place):
-            return Expired(*expiry.remove_files(self.database, table, self._data_path, older_than))
+            return Expired(*expiry.remove_files(self.database, table, place.absolute(), self._data_path, older_than))
 
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         table = self._at(place, name, version)
         files = files_at(self.database, table, version, bounds=False)
         return TableSize.of(_shown(row, [], version) for row in files)
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         return _schema(self, self._at(place, name, version), version)
 
-    def _at(self, place: Path, name: str, version: int) -> FoundTable:
+    def _at(self, place: Where, name: str, version: int) -> FoundTable:
         """Return a table of which a version is there.
 
         Raises:
             LakeError: it is not.
         """
+        folder_at(place)  # delete files there may be read
         table = self.entry(name)
         if table is not None and not snapshot_is_there(self.database, version):
             latest = int(settings_of(self.database, table.number).get(SNAPSHOT, "-1"))
@@ -284,12 +284,12 @@ class DuckLakeTable(LakeTable):
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, form: DuckLakeFormat, place: Path, source: str, names: tuple[str, str]) -> None:
+    def __init__(self, form: DuckLakeFormat, place: Where, source: str, names: tuple[str, str]) -> None:
         self.place, self.names, self._form, self._source = place, names, form, source
         self._database = form.database
         self._files: dict[str, _Placed] | None = None
         with errors_at(place):
-            place.mkdir(parents=True, exist_ok=True)
+            make_folder(place)
         self._snapshot = last_snapshot(self._database)
         self._found = find_table(self._database, form.data_path, *names)
         self._version, self._landed = self._read()
@@ -319,7 +319,7 @@ class DuckLakeTable(LakeTable):
     @property
     def staging(self) -> str:
         """The table's directory; see :class:`LakeTable`: files that no snapshot has are none of the table's."""
-        return str(self.place)
+        return folder_at(self.place)
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -330,7 +330,7 @@ class DuckLakeTable(LakeTable):
         return self._form.deletes_beside
 
     def locate(self, path: str) -> str:
-        return os.path.join(self.staging, path)
+        return path if is_address(path) else os.path.join(self.staging, path)
 
     def _placed(self) -> dict[str, _Placed]:
         """Return the files of the table, as the catalog has them."""
@@ -389,7 +389,7 @@ class DuckLakeTable(LakeTable):
         with errors_at(self.place):
             added = [_new_file(file, numbers, self.locate(file.path)) for file in commit.added]
             deletes = {path: self._deleting(path, gone, commit.landed) for path, gone in commit.deleted.items()}
-            sync_directory(self.place)
+            sync_folder(self.place)
         return _Prepared(
             self, commit.landed, commit.removed, added, commit.added, deletes, columns, commit.has_same_rows
         )
@@ -402,8 +402,8 @@ class DuckLakeTable(LakeTable):
         before = placed.file.deleted
         every = positions if before is None else united(before.positions(), positions)
         name = f"part-{landed.commit_lsn:016X}-{uuid.uuid4().hex}-deletes.parquet"
-        size = write_deletes(self.place / name, self.locate(path), every)
-        footer = footer_size(self.locate(name))
+        size = write_deletes(self.locate(name), self.locate(path), every)
+        footer = footer_size(self.locate(name), size)
         return NewDeletes(placed.number, placed.deletes, name, len(every), size, footer)
 
     def write(self, snapshot: NextSnapshot, own: _Prepared) -> _Made:
@@ -492,7 +492,7 @@ def _new_file(file: DataFile, numbers: Mapping[str, int], place: str) -> NewFile
         for name, nulls in file.nulls.items()
         if name in numbers
     }
-    return NewFile(file.path, file.rows, file.size, footer_size(place), seen)
+    return NewFile(file.path, file.rows, file.size, footer_size(place, file.size), seen)
 
 
 def _marks(schema: pa.Schema, columns: Sequence[Column]) -> str:

@@ -7,14 +7,13 @@ that: a run that ends in between leaves it for the next one, or for DuckDB's ``d
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
-from contextlib import suppress
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from headwater.lakes.ducklake.catalog_database import CatalogDatabase, moment_text, read_moment
 from headwater.lakes.ducklake.catalog_table import FoundTable, ids
 from headwater.lakes.ducklake.snapshots import AUTHOR
+from headwater.lakes.stores.places import Where, files_below, remove_file, size_of
 
 _FILES = (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))
 _SCHEDULED = "ducklake_files_scheduled_for_deletion"
@@ -32,7 +31,7 @@ def forget_snapshots(database: CatalogDatabase, kept_versions: Container[int], o
     """
     with database.transaction():
         rows = database.rows(
-            "SELECT s.snapshot_id, s.snapshot_time, c.author FROM ducklake_snapshot s LEFT JOIN "
+            "SELECT s.snapshot_id, CAST(s.snapshot_time AS VARCHAR), c.author FROM ducklake_snapshot s LEFT JOIN "
             "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id"
         )
         old = [(int(number), author) for number, time, author in rows if read_moment(time) < older_than]
@@ -41,11 +40,13 @@ def forget_snapshots(database: CatalogDatabase, kept_versions: Container[int], o
             database.rows(f"DELETE FROM {table} WHERE snapshot_id IN ({ids(gone)})")
 
 
-def remove_files(database: CatalogDatabase, table: FoundTable, data_path: str, older_than: datetime) -> tuple[int, int]:
+def remove_files(
+    database: CatalogDatabase, table: FoundTable, place: Where, data_path: str, older_than: datetime
+) -> tuple[int, int]:
     """Remove files of a table that are in no snapshot; return how many, and their bytes.
 
     Args:
-        database: of the catalog; table: whose; data_path: of the catalog.
+        database: of the catalog; table: whose; place: of its files; data_path: of the catalog.
         older_than: files of no commit that are younger stay; with a time zone.
 
     Raises:
@@ -55,11 +56,12 @@ def remove_files(database: CatalogDatabase, table: FoundTable, data_path: str, o
         for kind, key in _FILES:
             _forget(database, table, kind, key)
     scheduled = _scheduled(database, table, data_path)
-    removed = [_remove(Path(path)) for path in scheduled]
+    removed = [_remove(place / whole.removeprefix(table.directory)) for whole in scheduled]
     with database.transaction():
         for path in scheduled.values():
             database.rows(f"DELETE FROM {_SCHEDULED} WHERE path = ?", [path])
-    removed += [_remove(path) for path in _unknown(database, table, older_than.timestamp())]
+    unknown = list(_unknown(database, table, place, older_than.timestamp()))
+    removed += [_remove(place / name) for name in unknown]
     sizes = [size for size in removed if size is not None]
     return len(sizes), sum(sizes)
 
@@ -89,22 +91,21 @@ def _scheduled(database: CatalogDatabase, table: FoundTable, data_path: str) -> 
     return {whole: path for whole, path in paths.items() if whole.startswith(table.directory)}
 
 
-def _unknown(database: CatalogDatabase, table: FoundTable, older_than: float) -> Iterable[Path]:
-    """Yield files in a table's directory that no commit has, and that are older than a time."""
+def _unknown(database: CatalogDatabase, table: FoundTable, place: Where, older_than: float) -> Iterator[str]:
+    """Yield the names of files in a table's directory that no commit has, and that are older than a time."""
     known: set[str] = set()
     for kind, _ in _FILES:
         rows = database.rows(f"SELECT path FROM {kind} WHERE table_id = ?", [table.number])
         known |= {os.path.join(table.directory, path) for (path,) in rows}
-    for path in Path(table.directory).glob("*.parquet"):
-        with suppress(FileNotFoundError):
-            if str(path) not in known and path.stat().st_ctime < older_than:
-                yield path
+    for file in files_below(place):
+        is_own = file.path == f"{table.directory}{file.name}" and file.name.endswith(".parquet")
+        if is_own and file.path not in known and file.time < older_than:
+            yield file.name
 
 
-def _remove(path: Path) -> int | None:
+def _remove(path: Where) -> int | None:
     """Remove a file; return its size, None where it is not there."""
-    with suppress(FileNotFoundError):
-        size = path.stat().st_size
-        path.unlink()
-        return size
-    return None
+    size = size_of(path)
+    if size is not None:
+        remove_file(path)
+    return size
