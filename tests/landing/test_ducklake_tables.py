@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
@@ -172,6 +174,45 @@ def test_the_catalog_is_in_postgres(tmp_path: Path) -> None:
     assert [sorted(rows) for rows in read] == [[(1,)], [(9,), (10,)]]
 
 
+@pytest.mark.slow
+def test_the_catalog_is_in_a_file_of_duckdb(tmp_path: Path) -> None:
+    """It is read by both of its names, every version of it; a second process is told, and changes nothing."""
+    catalog = f"duckdb:{tmp_path / 'catalog.duckdb'}"
+    with closing(DuckLakeFormat(tmp_path / "lake", catalog, deletes_beside=True)) as form:
+        table, other = table_at(form, tmp_path / "lake"), table_at(form, tmp_path / "lake", "public.u")
+        first, second = written(table, 1, 1, 2), written(table, 2, 3)
+        form.commit([TableCommit(table, [first], Landed(1, SCHEMA, "1/2"))])
+        form.commit([TableCommit(each, [written(each, 2, 6)], Landed(2, SCHEMA, "1/2")) for each in (table, other)])
+        table.commit_deleting([second], Landed(3, SCHEMA, "1/2"), [], {first.path: np.array([1])})
+        assert table_at(form, tmp_path / "lake").files == table.files
+        command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "lake"), catalog]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        assert "LakeConflictError: another process has the catalog open" in ended.stderr
+        with closing(DuckLakeFormat(tmp_path / "lake", catalog)) as again:
+            late = table_at(again, tmp_path / "lake")
+            table.commit([written(table, 4, 7)], Landed(4, SCHEMA, "1/2"))
+            with pytest.raises(LakeConflictError, match="has come to 0/4 meanwhile"):
+                late.commit([written(late, 4, 7)], Landed(4, SCHEMA, "1/2"))
+        soon = datetime.now(UTC) + timedelta(seconds=1)
+        form.forget_versions({2}, soon)
+        form.expire(tmp_path / "lake" / "public.t", "public.t", {2}, soon)
+    for name in (catalog, catalog.removeprefix("duckdb:")):
+        with attached(name) as connection:
+            read = [
+                connection.execute(f"SELECT id FROM lake.public.t {at} ORDER BY id").fetchall()
+                for at in ("", "AT (VERSION => 2)")
+            ]
+        assert read == [[(1,), (3,), (6,), (7,)], [(1,), (2,), (6,)]]
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from headwater.lakes.ducklake_table import DuckLakeFormat
+DuckLakeFormat(Path(sys.argv[1]), sys.argv[2])
+"""
+
+
 def landing_for_ever(place: Path) -> None:
     """Commit windows of two tables: the next row to each, where the last one has come to."""
     with closing(DuckLakeFormat(place)) as form:
@@ -213,7 +254,7 @@ def last_of(place: Path) -> int:
 
 
 def test_catalogs_that_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="files of DuckDB"):
+    with pytest.raises(UsageError, match="is no catalog of DuckLake"):
         DuckLakeFormat(tmp_path, "metadata.ducklake")
     with pytest.raises(UsageError, match="password"):
         DuckLakeFormat(tmp_path, "postgres:dbname=x password=y")

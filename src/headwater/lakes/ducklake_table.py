@@ -53,6 +53,14 @@ from headwater.lakes.ducklake.catalog_table import (
 )
 from headwater.lakes.ducklake.columns import Column, NumberedColumns, arrow_type
 from headwater.lakes.ducklake.delete_files import PlacedDeletes, footer_size, write_deletes
+from headwater.lakes.ducklake.merged_files import (
+    can_merge,
+    has_origins,
+    merging_schema,
+    origin_of,
+    rows_until,
+    with_origins,
+)
 from headwater.lakes.ducklake.snapshots import NextSnapshot, last_snapshot, require_catalog
 from headwater.lakes.ducklake.table_changes import (
     ColumnSeen,
@@ -63,6 +71,7 @@ from headwater.lakes.ducklake.table_changes import (
     change_columns,
     create_table,
     end_files,
+    merge_files,
     note_settings,
 )
 from headwater.lakes.lake_schema import COLUMN_MARK
@@ -176,7 +185,7 @@ class DuckLakeFormat(LakeFormat[Where]):
     def size(self, place: Where, name: str, version: int) -> TableSize:
         table = self._at(place, name, version)
         files = files_at(self.database, table, version, bounds=False)
-        return TableSize.of(_shown(row, [], version) for row in files)
+        return TableSize.of(_shown(_partial(row, table, version), [], version) for row in files)
 
     @override
     def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
@@ -241,6 +250,11 @@ class _Prepared:
     deletes: Mapping[str, NewDeletes]
     columns: Sequence[Column]
     has_same_rows: bool
+
+    @property
+    def merges(self) -> bool:
+        """It puts a file in the place of several, whose rows say where they come from."""
+        return self.has_same_rows and len(self.files) == 1 and bool(self.removed) and has_origins(self.files[0])
 
 
 @dataclass(frozen=True)
@@ -356,6 +370,17 @@ class DuckLakeTable(LakeTable):
             self._files = None  # others may have merged files
         return self._numbered(schema)[1]
 
+    @override
+    def merging_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See :class:`LakeTable`: with where each row comes from, unless others have deleted some beside files."""
+        fields = self.file_schema(schema)
+        has_deletes = any(placed.deletes is not None for placed in self._placed().values())
+        return fields if has_deletes or not can_merge(fields) else merging_schema(fields)
+
+    @override
+    def merging_rows(self, path: str, rows: pa.Table) -> pa.Table:
+        return with_origins(rows, origin_of(self._database, self._placed()[path].number))
+
     def _numbered(self, schema: pa.Schema) -> tuple[list[Column], pa.Schema]:
         known, begin = [], 1
         if self._found is not None:
@@ -417,8 +442,12 @@ class DuckLakeTable(LakeTable):
         self._require_unchanged(own, placed or {})
         entry = self._found or create_table(snapshot, self._form.data_path, *self.names, f"{self.place}/")
         change_columns(snapshot, entry, own.columns)
-        end_files(snapshot, entry, [(placed or {})[path].number for path in own.removed])
-        numbers = add_files(snapshot, entry, own.columns, own.added)
+        gone = [(placed or {})[path].number for path in own.removed]
+        if own.merges:
+            numbers = [merge_files(snapshot, entry, own.columns, own.added[0], gone)]
+        else:
+            end_files(snapshot, entry, gone)
+            numbers = add_files(snapshot, entry, own.columns, own.added)
         deletes = dict(zip(own.deletes, add_deletes(snapshot, entry, list(own.deletes.values())), strict=True))
         _note_changes(snapshot, entry.number, own)
         marks = _marks(own.landed.schema, own.columns)
@@ -477,7 +506,7 @@ class DuckLakeTable(LakeTable):
 def _note_changes(snapshot: NextSnapshot, table: int, own: _Prepared) -> None:
     """Say in a snapshot what is done to a table."""
     if own.has_same_rows:
-        snapshot.changes.append(f"compacted_table:{table}")
+        snapshot.changes.append(f"{'merge_adjacent' if own.merges else 'compacted_table'}:{table}")
         return
     if own.added or not (own.removed or own.deletes):
         snapshot.changes.append(f"inserted_into_table:{table}")
@@ -514,6 +543,13 @@ def _schema(form: DuckLakeFormat, table: FoundTable, snapshot: int) -> pa.Schema
         mark: Any = {COLUMN_MARK: marks[str(column.number)].encode()} if str(column.number) in marks else None
         fields.append(pa.field(column.name, arrow_type(column, columns), metadata=mark))
     return pa.schema(fields)
+
+
+def _partial(row: FileRow, table: FoundTable, snapshot: int) -> FileRow:
+    """Return a file with the rows that it has in a snapshot."""
+    if row.partial_max is None or row.partial_max <= snapshot:
+        return row
+    return replace(row, rows=rows_until(os.path.join(table.directory, row.path), snapshot))
 
 
 def _shown(row: FileRow, columns: Sequence[Column], snapshot: int) -> DataFile:
