@@ -22,7 +22,7 @@ from headwater.lakes.compaction import compact
 from headwater.lakes.landing_target import COPY_ON_WRITE, MERGE_ON_READ, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY
-from landing.ducklake_lakes import attached, extension
+from landing.ducklake_lakes import attached, duckdb_with_extensions, extension
 from landing.stores.proxy import KILL, KILL_BEHIND, StoreProxy
 from landing.stores.server import LakeStore
 from landing.stores.targets import place
@@ -36,13 +36,12 @@ KINDS = [("sqlite", CHANGELOG, COPY_ON_WRITE), ("duckdb", CURRENT, MERGE_ON_READ
 @contextmanager
 def read_in(store: LakeStore, catalog: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Attach a DuckLake whose files are in the store."""
+    duckdb_with_extensions().execute(f"LOAD '{extension('httpfs')}'")
+    duckdb_with_extensions().execute(
+        f"CREATE OR REPLACE SECRET (TYPE s3, KEY_ID '{store.key}', SECRET '{store.secret}', "
+        f"ENDPOINT '{store.endpoint.partition('://')[2]}', URL_STYLE 'path', USE_SSL false)"
+    )
     with attached(catalog) as connection:
-        connection.execute(f"LOAD '{extension('httpfs')}'")
-        endpoint = store.endpoint.partition("://")[2]
-        connection.execute(
-            f"CREATE OR REPLACE SECRET (TYPE s3, KEY_ID '{store.key}', SECRET '{store.secret}', "
-            f"ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false)"
-        )
         yield connection
 
 
