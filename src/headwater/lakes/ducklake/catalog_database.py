@@ -258,7 +258,8 @@ class DuckDbCatalog(CatalogDatabase):
         self._connection.close()
 
     def _rows(self, statement: str, values: Sequence[Any]) -> list[Row]:
-        return self._connection.execute(statement, values).fetchall()
+        rows: list[Row] = self._connection.execute(statement, values).fetchall()
+        return rows
 
     def _run_many(self, statement: str, values: Sequence[Sequence[Any]]) -> None:
         for row in values:

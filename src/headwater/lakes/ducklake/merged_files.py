@@ -81,13 +81,14 @@ def with_origins(rows: pa.Table, origin: Origin) -> pa.Table:
     if not set(_NUMBERS) <= set(rows.column_names):
         return rows
     first = 0 if origin.first_row is None else origin.first_row
-    known = {
+    known: dict[str, Any] = {
         _ROW_ID: pa.array(np.arange(first, first + len(rows), dtype=np.int64)),
         _SNAPSHOT_ID: pa.scalar(origin.begin, pa.int64()),
     }
     for name, value in known.items():
         at = rows.column_names.index(name)
-        rows = rows.set_column(at, rows.schema.field(at), pc.coalesce(rows[name], value))
+        filled: Any = pc.coalesce(rows[name], value)
+        rows = rows.set_column(at, rows.schema.field(at), filled)
     return rows
 
 
