@@ -71,7 +71,7 @@ COMMIT;
 KEYS = {"plain": ["id"], "wide": ["id"], "shaped": ["id"], "part": ["id", "region"], "empty": ["id"]}
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", "delta", "ducklake"])
 def test_rows_of_a_stopped_server(engine: Engine, tmp_path: Path, format: str) -> None:
     with server_of(16) as server:
         with server.connect() as connection:

@@ -278,6 +278,28 @@ class LakeTable(ABC):
         """
         return schema
 
+    def merging_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a file that is made of several, see :meth:`file_schema`; maybe with the format's own.
+
+        Args:
+            schema: as the next commit will have them.
+
+        Raises:
+            LakeError: see there.
+        """
+        return self.file_schema(schema)
+
+    def merging_rows(self, path: str, rows: pa.Table) -> pa.Table:  # noqa: ARG002
+        """Return rows of a file as they go into one that is made of several.
+
+        Args:
+            path: the file's; rows: all of it, in their order, with the columns of :meth:`merging_schema`.
+
+        Raises:
+            LakeError: the file is not the table's any more.
+        """
+        return rows
+
     @abstractmethod
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
