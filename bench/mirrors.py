@@ -1,4 +1,4 @@
-"""What a window of a mirror costs, over the size of its table: ``make bench-mirrors``.
+"""Windows of a mirror, and their cost over the size of its table: ``make bench-mirrors``.
 
 A table is filled, copied with its server, and landed as Delta and Iceberg, merge-on-read. Then rows all over it are
 updated, and each time landed as one window: the bytes of files that came with it, and the seconds without the start of

@@ -150,9 +150,8 @@ def test_versions_expire(tmp_path: Path) -> None:
     assert {path.name for path in place.iterdir()} == {files[1].path, files[2].path}
 
 
-CHANGES = pa.schema(
-    {"_change_type": pa.string(), "_commit_lsn": pa.int64(), "_lsn": pa.int64(), "_seq": pa.int64(), "id": pa.int32()}
-)
+_NUMBERS = ("_commit_lsn", "_lsn", "_seq")
+CHANGES = pa.schema([("_change_type", pa.string()), *((name, pa.int64()) for name in _NUMBERS), ("id", pa.int32())])
 
 
 def change_file(table: LakeTable, lsn: int, *ids: int) -> DataFile:

@@ -254,7 +254,7 @@ class _Prepared:
     @property
     def merges(self) -> bool:
         """It puts a file in the place of several, whose rows say where they come from."""
-        return self.has_same_rows and len(self.files) == 1 and bool(self.removed) and has_origins(self.files[0])
+        return self.has_same_rows and len(self.files) == 1 and bool(self.removed) and has_origins(self.files[0].nulls)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ as DuckDB's ``ducklake_merge_adjacent_files`` does.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,6 @@ from headwater.base.system_errors import reason_of
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.ducklake.catalog_database import CatalogDatabase, moment_text
 from headwater.lakes.ducklake.catalog_table import FoundTable, ids
-from headwater.lakes.lake_table import DataFile
 from headwater.lakes.stores.places import arrow_source
 
 DATA_FILES, DELETE_FILES = ("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")
@@ -62,9 +61,9 @@ def origin_of(database: CatalogDatabase, number: int) -> Origin:
     raise LakeConflictError("files of the table were rewritten meanwhile", file=database.shown, hint="begin again")
 
 
-def has_origins(file: DataFile) -> bool:
-    """Tell whether a file that was written says of each row where it comes from."""
-    return set(_NUMBERS) <= set(file.nulls)
+def has_origins(columns: Iterable[str]) -> bool:
+    """Tell whether a file of some columns says of each row where it comes from."""
+    return set(_NUMBERS) <= set(columns)
 
 
 def merging_schema(schema: pa.Schema) -> pa.Schema:
