@@ -1,4 +1,4 @@
-"""How many tests of each script pass in each form, counted from what ``pytest -v tests/apply/scripts`` prints.
+"""Counts of the tests of each script, by form and result, taken from what ``pytest -v tests/apply/scripts`` prints.
 
 ``PYTHONPATH=tests python -m apply.scripts.counted_runs OUTPUT...`` writes ``counted_runs.json``, which the table of
 scripts is made from. Of a test that is in several outputs the last result counts.
