@@ -150,8 +150,8 @@ def test_versions_expire(tmp_path: Path) -> None:
     assert {path.name for path in place.iterdir()} == {files[1].path, files[2].path}
 
 
-_NUMBERS = ("_commit_lsn", "_lsn", "_seq")
-CHANGES = pa.schema([("_change_type", pa.string()), *((name, pa.int64()) for name in _NUMBERS), ("id", pa.int32())])
+_NUMBERS: list[pa.Field[Any]] = [pa.field(name, pa.int64()) for name in ("_commit_lsn", "_lsn", "_seq")]
+CHANGES = pa.schema([pa.field("_change_type", pa.string()), *_NUMBERS, pa.field("id", pa.int32())])
 
 
 def change_file(table: LakeTable, lsn: int, *ids: int) -> DataFile:
