@@ -68,7 +68,7 @@ def write_laid_out(
         yield from [write_data_file(rows, place, name(), schema)] if len(rows) else []
         return
     for partition, numbers in layout.partitions(rows):
-        own = layout.sorted(rows.take(pa.array(numbers)) if len(numbers) < len(rows) else rows)
+        own = layout.sorted(rows.take(numbers) if len(numbers) < len(rows) else rows)
         directory = hive_path(layout, partition) if layout.has_directories else ""
         file = write_data_file(own, place, f"{directory}{name()}", schema)
         yield replace(file, partition=partition)

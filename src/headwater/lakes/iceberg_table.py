@@ -26,7 +26,7 @@ import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -76,7 +76,7 @@ FIRST_COMMIT_LSN = "headwater.first-commit-lsn"
 _BOUND_CHARACTERS = 16
 """Of a text that is a bound in a manifest, as Iceberg's metrics mode truncate(16) has it."""
 
-_VERSION = 2
+_VERSION: Final = 2
 _PROPERTIES = {"format-version": str(_VERSION), "commit.manifest-merge.enabled": "true"}
 
 

@@ -57,7 +57,7 @@ COLUMNS: dict[str, tuple[pa.Array[Any], IcebergType, list[Any]]] = {
     ),
     "time": (pa.array([time(22, 31, 8)], pa.time64("us")), TimeType(), [81068000000]),
     "uuid": (
-        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([own.bytes for own in UUIDS], pa.binary(16))),  # type: ignore[attr-defined]
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([own.bytes for own in UUIDS], pa.binary(16))),
         UUIDType(),
         UUIDS,
     ),

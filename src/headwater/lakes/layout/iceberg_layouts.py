@@ -130,10 +130,10 @@ def _forget_order(transaction: Transaction) -> None:
     """Let a table have no sort order: pyiceberg (0.12.0) sets the last order instead of the one without fields."""
     metadata = transaction.table_metadata
     is_there = metadata.sort_order_by_id(UNSORTED_SORT_ORDER_ID) is not None
-    adding = () if is_there else (AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),)
+    adding = () if is_there else (AddSortOrderUpdate.model_validate({"sort-order": UNSORTED_SORT_ORDER}),)
     transaction._apply(
-        (*adding, SetDefaultSortOrderUpdate(sort_order_id=UNSORTED_SORT_ORDER_ID)),
-        (AssertDefaultSortOrderId(default_sort_order_id=metadata.default_sort_order_id),),
+        (*adding, SetDefaultSortOrderUpdate.model_validate({"sort-order-id": UNSORTED_SORT_ORDER_ID})),
+        (AssertDefaultSortOrderId.model_validate({"default-sort-order-id": metadata.default_sort_order_id}),),
     )
 
 

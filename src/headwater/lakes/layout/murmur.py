@@ -47,7 +47,8 @@ def murmur3(content: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
 
 def _words(content: NDArray[np.uint8], at: NDArray[np.int64]) -> Words:
     parts = [content[at + number].astype(np.uint32) << np.uint32(8 * number) for number in range(_BLOCK)]
-    return parts[0] | parts[1] | parts[2] | parts[3]
+    words: Words = parts[0] | parts[1] | parts[2] | parts[3]
+    return words
 
 
 def _rotated(words: Words, bits: int) -> Words:

@@ -151,7 +151,8 @@ def _encoded(texts: pa.Array[Any]) -> Any:
 def _joined(codes: NDArray[np.int64], more: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Return codes of pairs, dense in the order of the codes."""
     _, joined = np.unique(codes * max(count, 1) + more, return_inverse=True)
-    return joined.astype(np.int64)
+    dense: NDArray[np.int64] = joined.astype(np.int64)
+    return dense
 
 
 def _comparable(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:

@@ -522,7 +522,7 @@ def write_files(rows: pa.Table, form: MirrorForm, last: int) -> Iterator[DataFil
         LakeError: they cannot be written; or a partition cannot be named.
     """
     for partition, numbers in form.layout.partitions(rows):
-        own = rows.take(pa.array(numbers)) if len(numbers) < len(rows) else rows
+        own = rows.take(numbers) if len(numbers) < len(rows) else rows
         directory = hive_path(form.layout, partition) if form.layout.has_directories else ""
         for piece in _pieces(own):
             name = f"{directory}{file_name(last)}"
