@@ -29,6 +29,7 @@ from headwater.errors import LakeError, UsageError
 from headwater.lakes.layout.hive_paths import NULL, hive_path
 from headwater.lakes.layout.table_layout import SortField, TableLayout
 from headwater.lakes.layout.transforms import PartitionField
+from headwater.lakes.settings.table_settings import TableSettings
 
 CHANCE = random.Random(7)
 WORDS = ["", "a", "ab", "abc", "abcd", "iceberg", "ü𝄞x", "x" * 100]
@@ -90,6 +91,17 @@ def test_fields_are_read_as_they_are_written() -> None:
     for wrong in ("", "id down", "id desc nulls", "a, b"):
         with pytest.raises(UsageError):
             SortField.parse(wrong)
+
+
+def test_texts_that_mean_the_same_are_one_setting() -> None:
+    one = TableSettings(
+        "t", partition=("bucket(16,id)", '"region"', 'DAY( "a b" )'), sort=("ID  asc", "x DESC nulls first")
+    )
+    assert one.partition == ("bucket(16, id)", "region", 'day("a b")')
+    assert one.sort == ("ID", "x desc")
+    for text in ('"a ""b" nulls first', "a desc nulls last", '"desc" desc'):
+        assert SortField.parse(SortField.parse(text).text) == SortField.parse(text)
+    assert TableSettings("t", partition=one.partition, sort=one.sort).fixed == one.fixed
 
 
 def test_rows_apart_and_in_order() -> None:

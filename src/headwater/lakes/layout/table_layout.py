@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.errors import LakeError, UsageError
-from headwater.lakes.layout.transforms import PartitionField, column_name
+from headwater.lakes.layout.transforms import PartitionField, column_name, written_name
 
 Partition: TypeAlias = "tuple[str | None, ...]"
 """The texts that name a partition, one for each field; none for a table that has no partitions."""
@@ -54,8 +54,9 @@ class SortField:
 
     @property
     def text(self) -> str:
-        """The field as settings write it, but for quotes."""
-        return f"{self.column} {'desc' if self.descending else 'asc'} nulls {'first' if self.nulls_first else 'last'}"
+        """The field as settings write it: one text of all that mean the same."""
+        nulls = "" if self.nulls_first == self.descending else f" nulls {'first' if self.nulls_first else 'last'}"
+        return f"{written_name(self.column)}{' desc' if self.descending else ''}{nulls}"
 
     def of(self, column: str) -> SortField:
         """Return the same order of another column."""

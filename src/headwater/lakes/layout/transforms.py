@@ -44,6 +44,11 @@ def column_name(text: str) -> str | None:
     return text if re.fullmatch(r"[\w$]+", text) else None
 
 
+def written_name(column: str) -> str:
+    """Return a column's name as settings write it: :func:`column_name` reads it."""
+    return column if column_name(column) == column else '"' + column.replace('"', '""') + '"'
+
+
 @dataclass(frozen=True)
 class PartitionField:
     """A transform of a column.
@@ -86,9 +91,10 @@ class PartitionField:
 
     @property
     def text(self) -> str:
-        """The field as settings write it, but for quotes."""
-        inside = f"{self.width}, {self.column}" if self.width else self.column
-        return self.column if self.kind == IDENTITY else f"{self.kind}({inside})"
+        """The field as settings write it: one text of all that mean the same."""
+        column = written_name(self.column)
+        inside = f"{self.width}, {column}" if self.width else column
+        return column if self.kind == IDENTITY else f"{self.kind}({inside})"
 
     def of(self, column: str) -> PartitionField:
         """Return the same transform of another column."""

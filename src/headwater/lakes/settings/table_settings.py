@@ -66,8 +66,9 @@ class TableSettings:
         both = [name for name in self.exclude_columns if name in self.mask]
         if both:
             raise UsageError(f'column "{both[0]}" of {", ".join(self.patterns)} is excluded and masked')
-        _require_different(self.partition_fields, "partition")
-        _require_different(self.sort_fields, "sort")
+        for name, own in (("partition", self.partition_fields), ("sort", self.sort_fields)):
+            _require_different(own, name)
+            object.__setattr__(self, name, tuple(field.text for field in own))
         if len(set(self.key)) < len(self.key):
             raise UsageError("a column is in the key twice")
         if self.key and self.mode == "changelog":
