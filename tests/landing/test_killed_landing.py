@@ -17,7 +17,7 @@ import pytest
 
 from bad_input.running_command import Running, running, wait_for_end
 from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
-from headwater.landing.landing_modes import CURRENT, HISTORY, MODES
+from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
 from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
 
@@ -56,9 +56,37 @@ def test_killed_at_steps_of_commits(
         number += 1
 
 
-def is_killed(work: Work, target: LandingTarget, directory: Path, step: int) -> bool:
+LAID_OUT = """
+[[land.table]]
+tables = "public.a"
+partition = [{partition}]
+sort = ["t desc"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "mode", "write_mode"),
+    [("parquet", CURRENT, COPY_ON_WRITE), ("delta", CHANGELOG, COPY_ON_WRITE), ("iceberg", HISTORY, MERGE_ON_READ)],
+)
+def test_killed_while_partitions_land(work: Work, tmp_path: Path, form: str, mode: str, write_mode: str) -> None:
+    """As above, where a table has many files in a commit, of Parquet in directories of their own."""
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng, target = random.Random(seed), LandingTarget(tmp_path / "lake", form, mode=mode, write_mode=write_mode)
+    settings = tmp_path / "headwater.toml"
+    settings.write_text(LAID_OUT.format(partition='"t"' if form == "delta" else '"truncate(2, t)", "bucket(3, id)"'))
+    for _ in range(2 * FEW_KILLS):
+        is_killed(work, target, tmp_path, rng.randint(1, MOST_STEPS), "--config", settings)
+        work.check_so_far(target)
+    assert not is_killed(work, target, tmp_path, NEVER, "--config", settings)
+    work.check_whole(target)
+    read = {path.name for path in target.place.rglob("*") if path.is_dir()}
+    assert form != "parquet" or any(name.startswith("id_bucket=") for name in read)
+
+
+def is_killed(work: Work, target: LandingTarget, directory: Path, step: int, *more: str | Path) -> bool:
     """Land until a step; tell whether there were as many."""
-    arguments = [str(DRIVER), str(target.place), str(step), *work.arguments(target)]
+    arguments = [str(DRIVER), str(target.place), str(step), *work.arguments(target), *map(str, more)]
     with running(*arguments, directory=directory, program=sys.executable) as process:
         output = process.standard_error()
         status = process.process.wait()

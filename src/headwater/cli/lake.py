@@ -84,7 +84,6 @@ class ReloadFlags(ResumeFlags):
     source: SourceFlags = from_flags(SourceFlags, without=_OF_LAND)
     table_settings: str | None = from_flag(
         "--table-settings",
-        type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
         help="Configuration file whose [[land.table]] say how tables are partitioned, sorted and identified from here "
         "on; default: as they were.",

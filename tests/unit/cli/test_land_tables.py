@@ -43,7 +43,9 @@ def test_entries_of_a_table_add_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ('tables = "a.*"\npartition = ["id"]', 'line 3, column 1: unknown key "partition"'),
+        ('tables = "a.*"\npartitions = ["id"]', 'line 3, column 1: unknown key "partitions"'),
+        ('tables = "a.*"\nsort = ["id"]\npartition = ["week(id)"]', 'line 4, column 1: "partition": "week(id)" is no'),
+        ('tables = "a.*"\nkey = 3', 'line 3, column 1: "key" has a value of another kind'),
         ('tables = "a.*"\nmode = "changes"', 'line 3, column 1: "mode": there is no mode "changes"'),
         ('tables = "a.*"\nmask = { e = "md5" }', 'line 3, column 1: "mask": there is no mask "md5"'),
         ('tables = "a.*"\nmask = ["e"]', 'line 3, column 1: "mask" has a value of another kind'),

@@ -94,14 +94,14 @@ def test_fields_are_read_as_they_are_written() -> None:
 
 
 def test_texts_that_mean_the_same_are_one_setting() -> None:
-    one = TableSettings(
+    own = TableSettings(
         "t", partition=("bucket(16,id)", '"region"', 'DAY( "a b" )'), sort=("ID  asc", "x DESC nulls first")
     )
-    assert one.partition == ("bucket(16, id)", "region", 'day("a b")')
-    assert one.sort == ("ID", "x desc")
+    assert own.partition == ("bucket(16, id)", "region", 'day("a b")')
+    assert own.sort == ("ID", "x desc")
     for text in ('"a ""b" nulls first', "a desc nulls last", '"desc" desc'):
         assert SortField.parse(SortField.parse(text).text) == SortField.parse(text)
-    assert TableSettings("t", partition=one.partition, sort=one.sort).fixed == one.fixed
+    assert TableSettings("t", partition=own.partition, sort=own.sort).fixed == own.fixed
 
 
 def test_rows_apart_and_in_order() -> None:
