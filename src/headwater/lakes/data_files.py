@@ -67,10 +67,9 @@ def write_laid_out(
     if not layout:
         yield from [write_data_file(rows, place, name(), schema)] if len(rows) else []
         return
-    for partition, numbers in layout.partitions(rows):
-        own = layout.sorted(rows.take(numbers) if len(numbers) < len(rows) else rows)
+    for partition, own in layout.apart(rows):
         directory = hive_path(layout, partition) if layout.has_directories else ""
-        file = write_data_file(own, place, f"{directory}{name()}", schema)
+        file = write_data_file(layout.sorted(own), place, f"{directory}{name()}", schema)
         yield replace(file, partition=partition)
 
 

@@ -110,7 +110,11 @@ def test_rows_apart_and_in_order() -> None:
     layout = TableLayout((PartitionField.parse("day(at)"), PartitionField.parse("bucket(1, id)")))
     parts = {partition: numbers.tolist() for partition, numbers in layout.partitions(rows)}
     assert parts == {("2026-11-01", "0"): [0, 2], ("2026-11-02", "0"): [1, 3]}
-    assert list(layout.partitions(rows.slice(0, 0))) == []
+    assert {partition: own["id"].to_pylist() for partition, own in layout.apart(rows)} == {
+        partition: [number + 1 for number in numbers] for partition, numbers in parts.items()
+    }
+    assert not list(layout.partitions(rows.slice(0, 0)))
+    assert not list(layout.apart(rows.slice(0, 0)))
     ways = {"f": [1, 4, 2, 3], "f desc": [3, 2, 4, 1], "f desc nulls last": [2, 4, 1, 3]}
     for text, ids in ways.items():
         assert TableLayout(sort=(SortField.parse(text),)).sorted(rows)["id"].to_pylist() == ids

@@ -117,6 +117,16 @@ class TableLayout:
                 )
             yield texts, order[start:end]
 
+    def apart(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
+        """Yield the partitions that rows are of, each with its rows in their order; see :meth:`partitions`."""
+        parts = list(self.partitions(rows))
+        # At once, not part by part: each time all chunks would be put together.
+        together = rows.take(np.concatenate([numbers for _, numbers in parts])) if len(parts) > 1 else rows
+        start = 0
+        for partition, numbers in parts:
+            yield partition, together.slice(start, len(numbers))
+            start += len(numbers)
+
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Return rows in the order of the layout; those that are equal in it stay as they stand."""
         if not self.sort or len(rows) < 2:

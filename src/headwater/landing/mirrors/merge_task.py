@@ -521,8 +521,7 @@ def write_files(rows: pa.Table, form: MirrorForm, last: int) -> Iterator[DataFil
     Raises:
         LakeError: they cannot be written; or a partition cannot be named.
     """
-    for partition, numbers in form.layout.partitions(rows):
-        own = rows.take(numbers) if len(numbers) < len(rows) else rows
+    for partition, own in form.layout.apart(rows):
         directory = hive_path(form.layout, partition) if form.layout.has_directories else ""
         for piece in _pieces(own):
             name = f"{directory}{file_name(last)}"
