@@ -66,7 +66,9 @@ def read_ducklake(place: Path, version: int | None = None) -> pa.Table:
     with attached(catalog_of(place.parent)) as connection:
         rows: Any = connection.execute(f"SELECT * FROM lake.{quoted(schema)}.{quoted(table)}{at}")
         read: pa.Table = rows.arrow().read_all()
-        return read
+        # DuckDB has an extension's type for booleans, which others do not know.
+        types = [pa.bool_() if field.type == pa.bool8() else field.type for field in read.schema]
+        return read.cast(pa.schema([field.with_type(type) for field, type in zip(read.schema, types, strict=True)]))
 
 
 def has_table(place: Path) -> bool:
