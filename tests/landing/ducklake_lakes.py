@@ -66,7 +66,18 @@ def read_ducklake(place: Path, version: int | None = None) -> pa.Table:
     with attached(catalog_of(place.parent)) as connection:
         rows: Any = connection.execute(f"SELECT * FROM lake.{quoted(schema)}.{quoted(table)}{at}")
         read: pa.Table = rows.arrow().read_all()
-        return read
+        return read.cast(pa.schema([field.with_type(_without_bool8(field.type)) for field in read.schema]))
+
+
+def _without_bool8(type: pa.DataType) -> pa.DataType:
+    """Return a type with plain booleans: DuckDB has those of an extension, which others do not know."""
+    if type == pa.bool8():
+        return pa.bool_()
+    if isinstance(type, pa.ListType):
+        return pa.list_(type.value_field.with_type(_without_bool8(type.value_type)))
+    if isinstance(type, pa.StructType):
+        return pa.struct([field.with_type(_without_bool8(field.type)) for field in type])
+    return type
 
 
 def has_table(place: Path) -> bool:
