@@ -99,7 +99,8 @@ def test_a_run_that_ends_between_both_commits_loses_no_rows(
         with pytest.raises(OSError, match="no space"):
             moved.land(engine, target, WINDOWS["one window"])
     order = ["_9", "", "_apart"]
-    assert [suffix for suffix in committed[-3:] if suffix in order[: order.index(fails)]] == order[: order.index(fails)]
+    expected, moving = order[: order.index(fails)], [suffix for suffix in committed if suffix in order]
+    assert moving[len(moving) - len(expected) :] == expected, committed
     moved.land(engine, target, WINDOWS["one window"])
     moved.require_same(target)
 
