@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from headwater.pg.identifiers import quote_identifier
 from headwater.walsender.sql.copy_shapes import CopyTable, parse_copy
 
-NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
+NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=15)
+"""Of at most 60 bytes: longer ones than 63 are cut."""
 CONDITIONS = ("(a > 2)", "(a > 2) OR (b ~~ ')('::text)", '\nCASE\n    WHEN ("(" > 1) THEN true\n    ELSE false\nEND')
 
 
