@@ -20,7 +20,7 @@ _OF_DELTA = (
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
 )
-_NOT_OF_ICEBERG = ("headwater.", "format-version", "commit.manifest-merge.enabled", "schema.name-mapping.default")
+_NOT_OF_ICEBERG = ("headwater.", "commit.manifest-merge.enabled", "schema.name-mapping.default")
 
 
 def require_properties(names: Iterable[str], format: str) -> None:
