@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,72 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry
-from pyiceberg.table import Table
+from pyiceberg.manifest import DataFileContent, ManifestContent
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
 from headwater.lakes.deletes.position_deletes import PATH_ID, PlacedFile
-from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
-from headwater.lakes.lake_table import DataFile, Landed, TableCommit, TableSize, file_name
-
-SOURCE, NAME = "1/2", "public.t"
-SCHEMA = pa.schema([("id", pa.int64())])
-
-
-class Lake:
-    """A table that rows are deleted in.
-
-    Args:
-        place: the target's directory.
-    """
-
-    def __init__(self, place: Path) -> None:
-        self.place, self.format = place / NAME, IcebergFormat(place, deletes_beside=True)
-        self.table = self.opened()
-
-    def opened(self) -> IcebergLakeTable:
-        return self.format.table(self.place, SOURCE, NAME)
-
-    def written(self, *ids: int) -> DataFile:
-        """Write a file of rows."""
-        schema = self.table.file_schema(SCHEMA)
-        return write_data_file(pa.table([list(ids)], schema=schema), self.table.staging, file_name(ids[0]))
-
-    def commit(self, lsn: int, added: list[DataFile], deleted: dict[str, list[int]], removed: tuple[str, ...]) -> None:
-        rows = {path: np.array(positions) for path, positions in deleted.items()}
-        landed = Landed(lsn, SCHEMA, SOURCE)
-        self.format.commit([TableCommit(self.table, added, landed, removed, deleted=rows)])
-
-    @property
-    def theirs(self) -> Table:
-        """The table, as pyiceberg has it."""
-        return self.format.catalog.load_table(("public", "t"))
-
-    @property
-    def ids(self) -> list[int]:
-        """The rows that a reader finds."""
-        return sorted(self.theirs.scan().to_arrow()["id"].to_numpy().tolist())
-
-    def require(self, ids: list[int]) -> None:
-        """See that a reader, and who opens the table, find these rows."""
-        assert self.ids == ids
-        files = self.table.files
-        assert positions(self.opened().files) == positions(files)
-        assert sum(file.left for file in files.values()) == len(ids)
-        assert self.format.size(self.place, NAME, self.table.version) == TableSize.of(files.values())
-
-    def entries(self, content: ManifestContent) -> list[ManifestEntry]:
-        """Return the files that the table has, of a kind."""
-        snapshot, io = self.theirs.current_snapshot(), self.theirs.io
-        assert snapshot is not None
-        manifests = [manifest for manifest in snapshot.manifests(io) if manifest.content == content]
-        return [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(io)]
-
-
-def positions(files: Mapping[str, DataFile]) -> dict[str, list[int]]:
-    return {path: [] if file.deleted is None else file.deleted.positions().tolist() for path, file in files.items()}
+from headwater.lakes.iceberg_table import COMMIT_LSN
+from headwater.lakes.iceberg_table import SOURCE as SOURCE_PROPERTY
+from landing.iceberg_lakes import NAME, SCHEMA, SOURCE, Lake
 
 
 @pytest.fixture
@@ -251,11 +193,7 @@ def test_a_damaged_delete_file_is_an_error(lake: Lake, damage: str) -> None:
 
 
 def test_a_table_of_another_format_is_refused(lake: Lake) -> None:
-    lake.commit(1, [lake.written(1)], {}, ())
-    table = lake.theirs
-    with table.transaction() as transaction:
-        transaction.set_properties({"write.format.default": "parquet"})
-    metadata = Path(lake.theirs.metadata_location)
-    metadata.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3,"next-row-id":0'))
-    with pytest.raises(LakeError, match="a table of format 3"):
+    properties = {"format-version": "1", SOURCE_PROPERTY: SOURCE, COMMIT_LSN: "0/1"}
+    lake.format.catalog.create_table(("public", "t"), SCHEMA, location=str(lake.place), properties=properties)
+    with pytest.raises(LakeError, match="a table of format 1"):
         lake.opened()

@@ -401,9 +401,7 @@ class IcebergLakeTable(LakeTable):
                     snapshot.delete_data_file(file)
             return PreparedCommit.of(transaction)
 
-    def _deleting(
-        self, deleted: Mapping[str, Positions], landed: Landed, *, as_vectors: bool
-    ) -> dict[str, PlacedFile]:
+    def _deleting(self, deleted: Mapping[str, Positions], landed: Landed, *, as_vectors: bool) -> dict[str, PlacedFile]:
         """Write the delete files of a commit; gives the files that they are of, as they are then."""
         name = f"part-{landed.commit_lsn:016X}"
         if as_vectors:

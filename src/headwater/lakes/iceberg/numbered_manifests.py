@@ -1,4 +1,4 @@
-"""Manifests and lists of manifests of format 3, read and written with the fields that ``pyiceberg`` (0.12.0) leaves out.
+"""Manifests of format 3 and lists of them, read and written with the fields that ``pyiceberg`` (0.12.0) leaves out.
 
 Rows have numbers there (spec, "Row Lineage"): a file of rows has the number of its first one (``first_row_id``). A file
 that comes has none; it inherits it from its manifest, which is given one when a list first names it. Files that a
@@ -196,7 +196,7 @@ class NumberedListWriter(ManifestListWriterV2):
 
     @override
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
-        """Number the rows of a manifest that has no number yet: those that it has taken over may have none either."""
+        """Give a manifest a number that has none yet: files that it has taken over may have none either."""
         lacking = [None] * (len(_OF_MANIFEST) - len(manifest_file))
         prepared = super().prepare_manifest(ManifestFile(*_fields(manifest_file), *lacking))
         place = _OF_MANIFEST[_FIRST_ROW_ID]
