@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,12 +17,24 @@ from headwater.lakes.iceberg.numbered_manifests import entries_of, manifests_of
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
 from headwater.lakes.lake_table import DataFile, Landed, TableCommit, TableSize, file_name
+from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.settings.table_settings import TableSettings
 from landing.ducklake_lakes import extension
 
 SOURCE, NAME = "1/2", "public.t"
 SCHEMA = pa.schema([("id", pa.int64())])
 THIRD = {"format-version": "3"}
 """Properties of a table of format 3."""
+
+ICEBERG_3 = "iceberg-3"
+"""Beside the formats of targets: Iceberg, with tables of format 3."""
+
+
+def target_of(place: Path, form: str, **more: Any) -> LandingTarget:
+    """Make a target of a format, or of :data:`ICEBERG_3`."""
+    if form != ICEBERG_3:
+        return LandingTarget(place, form, **more)
+    return LandingTarget(place, "iceberg", tables=(TableSettings("*", properties=THIRD),), **more)
 
 
 class Lake:

@@ -1,4 +1,4 @@
-"""Tables of Iceberg's format 3: deletion vectors and numbers of rows, as the specification and other readers have it."""
+"""Tables of Iceberg's format 3: deletion vectors and numbers of rows, as the specification and others have them."""
 
 from __future__ import annotations
 
