@@ -42,11 +42,12 @@ class Lake:
 
     Args:
         place: the target's directory.
+        format: its tables; None for those of the directory's own catalog.
         properties: that are wanted of the table.
     """
 
-    def __init__(self, place: Path, **properties: str) -> None:
-        self.place, self.format = place / NAME, IcebergFormat(place, deletes_beside=True)
+    def __init__(self, place: Path, format: IcebergFormat | None = None, **properties: str) -> None:
+        self.place, self.format = place / NAME, format or IcebergFormat(place, deletes_beside=True)
         self.properties = properties
         self.table = self.opened()
 
