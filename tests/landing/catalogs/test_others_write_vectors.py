@@ -63,7 +63,7 @@ def test_another_program_deletes_and_rewrites(other: tuple[Lake, Other]) -> None
     third = lake.written(8, 9)
     lake.commit(3, [third], {first.path: [1]}, ())
     lake.require([4, 5, 6, 8, 9])
-    numbers = dict(map(tuple, program.writes("numbers")))
+    numbers = {row: number for row, number in program.writes("numbers")}  # noqa: C416  # of lists
     assert {row: numbers[row] for row in (4, 5, 6)} == {4: 3, 5: 4, 6: 5}
     assert set(numbers) == {4, 5, 6, 8, 9}
     assert len(set(numbers.values())) == 5

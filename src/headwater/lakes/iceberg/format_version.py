@@ -8,9 +8,10 @@ writes them by :func:`write_metadata`, as it is told with :func:`let_write_third
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
+from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.update import UpgradeFormatVersionUpdate, _apply_table_update, _TableMetadataUpdateContext
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 FORMAT_VERSION = "format-version"
-SECOND, THIRD = 2, 3
+SECOND: Final = 2
+THIRD: Final = 3
 _ENCRYPTED = "encryption.key-id"
 
 
@@ -68,8 +70,8 @@ def write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> N
 
 def let_write_third(catalog: Catalog) -> None:
     """Let a catalog, if it writes metadata files itself, write those of format 3, too."""
-    if hasattr(catalog, "_write_metadata"):
-        catalog._write_metadata = write_metadata
+    if isinstance(catalog, MetastoreCatalog):
+        catalog._write_metadata = write_metadata  # type: ignore[method-assign]
 
 
 def next_row_id(metadata: TableMetadata) -> int:
@@ -81,7 +83,7 @@ def next_row_id(metadata: TableMetadata) -> int:
     number = getattr(metadata, "next_row_id", None)
     if number is None and metadata.snapshots:
         raise ValueError("metadata of format 3 without next-row-id")
-    return number or 0
+    return int(number or 0)
 
 
 def wanted_version(properties: Mapping[str, str], metadata: TableMetadata | None) -> int:
