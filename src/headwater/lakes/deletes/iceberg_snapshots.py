@@ -8,8 +8,8 @@ changes. Smaller ones go into it, too, so that there are few, and an entry is no
 Files that a manifest has keep their sequence numbers. Those that come have the snapshot's, which Iceberg gives them: so
 a delete file is of rows that were there before, and of its own snapshot's.
 
-In format 3 a list of manifests also numbers rows, and a delete file is a deletion vector, of which several lie in one
-file (:class:`NumberedFiles`).
+In format 3 a list of manifests also numbers rows, and deletes are deletion vectors, several of them in one file
+(:class:`NumberedFiles`).
 """
 
 from __future__ import annotations
