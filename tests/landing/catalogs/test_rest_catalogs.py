@@ -24,6 +24,7 @@ from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores.library_options import CREDENTIALS
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
+from headwater.landing.mirrors import deletes_beside
 from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, identifier, opened, read
 from landing.catalogs.rest_server import iceberg_jars, rest_server
 from landing.iceberg_lakes import THIRD
@@ -132,8 +133,11 @@ def test_the_catalog_places_its_tables(work: Work, catalog: Named, tmp_path: Pat
 
 
 @pytest.mark.parametrize("location", [OF_TARGET, OF_CATALOG])
-def test_tables_of_format_three(work: Work, catalog: Named, tmp_path: Path, location: str) -> None:
+def test_tables_of_format_three(
+    work: Work, catalog: Named, tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The catalog, which is Iceberg's own code, takes their snapshots, whose rows are numbered as it wants them."""
+    monkeypatch.setattr(deletes_beside, "_FEWEST", 0)
     tables = (TableSettings("*", properties=THIRD),)
     place = tmp_path / f"third-{location}"
     target = catalog.target(place, CURRENT, MERGE_ON_READ, table_location=location, tables=tables)

@@ -1,4 +1,4 @@
-"""The format that an Iceberg table has, and metadata of format 3, which ``pyiceberg`` (0.12.0) reads and does not write.
+"""The format that an Iceberg table has, and metadata of format 3, which ``pyiceberg`` (0.12.0) reads only.
 
 A table is made in format 3, or becomes one of format 3, by an update of the kind that pyiceberg's own updates are
 (:class:`UpgradeToThird`): to a REST catalog it is sent as theirs. A catalog whose metadata files are written here
