@@ -26,7 +26,7 @@ WITH_CONNECTOR := $(patsubst %,tests/landing/test_%.py,spark_catalogs connectors
 
 .DEFAULT_GOAL := help
 .PHONY: help install sample docs release servers servers-19 servers-first servers-older servers-newest locales lint format types test test-all test-newest values filters kills soak soak-stores s3-server test-s3 fuzz ddl options \
-	landings contrib subscription-tests hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-schemas \
+	landings contrib subscription-tests hosts postgis wal2json test-peers test-spark test-lakes bench bench-sizes bench-charts bench-memory bench-mirrors bench-schemas \
 	bench-peers conformance seeds demo clean
 
 ##@ Start
@@ -104,6 +104,7 @@ test-all: servers servers-19 servers-first servers-older locales hosts ## all ru
 	NUMBA_BOUNDSCHECK=1 $(VENV)/bin/pytest tests/unit
 	NUMBA_DISABLE_JIT=1 $(VENV)/bin/pytest $(BESIDE) -m interpreted $(INTERPRETED)
 	PYTHONPATH=tests $(PYTHON) -m soak --seconds 180 --out build/soak.json
+	PYTHONPATH=tests $(PYTHON) -m soak.stores --seconds 180 --out build/soak-stores.json
 
 # What may differ between minor releases of a major; 19 is not released yet.
 ON_NEWEST := tests/plugins tests/ddl $(patsubst %,tests/oracle/test_%.py, \
@@ -139,7 +140,7 @@ s3-server: $(READY) ## make versitygw, a second S3 server for the tests of store
 	@$(PYTHON) tools/install_s3_server.py
 
 test-s3: servers ## the tests of stores on versitygw
-	HEADWATER_S3_SERVER=$$($(PYTHON) tools/install_s3_server.py) $(VENV)/bin/pytest tests/landing/stores
+	server=$$($(PYTHON) tools/install_s3_server.py) && HEADWATER_S3_SERVER=$$server $(VENV)/bin/pytest tests/landing/stores
 
 INPUTS := 1000000
 MESSAGES := 1000000
@@ -247,6 +248,12 @@ bench-memory: $(READY) ## what the driver holds while it decodes 1, 4 and 8 GB o
 
 bench-schemas: $(READY) ## time and memory for whole schemas, 20,000 tables, one transaction of 5 GB; needs 40 GB of disk
 	$(PYTHON) bench/schemas.py
+
+MILLIONS := 0.5 5 50
+
+bench-mirrors: $(READY) ## what a window of a mirror writes over the size of its table, 0.5 to 50 million rows; needs 30 GB of disk (MILLIONS=...)
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt $(foreach name,avro httpfs iceberg delta,duckdb-extension-$(name))
+	$(PYTHON) bench/mirrors.py $(MILLIONS)
 
 bench-peers: servers build/peers ## events a second, beside those of Debezium's embedded engine
 	$(PYTHON) bench/debezium_embedded.py

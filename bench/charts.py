@@ -1,6 +1,6 @@
 """Charts of what ``make bench`` found: how many times better than what it is compared with each figure is, and rates.
 
-``python bench/charts.py build docs/charts`` draws what was measured last, sizes of WAL too, into another directory.
+``python bench/charts.py build docs/charts`` draws what was measured last, sizes of WAL and mirrors too, elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drawing import GREY, HEIGHT_OF_BAR, MARGIN, OURS, PALE, WIDTH, beside, plt, saved, spans
+from mirror_charts import write_mirror_charts
 from size_charts import write_size_charts
 
 KINDS = {
@@ -62,10 +63,15 @@ def _rates(figures: dict[str, dict[str, Any]], place: Path) -> list[Path]:
 def main() -> None:
     """Draw what there is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("build", type=Path, help="where bench.json and bench-sizes.json are")
+    parser.add_argument("build", type=Path, help="where bench.json, bench-sizes.json and bench-mirrors.json are")
     parser.add_argument("place", type=Path, help="where charts go")
     arguments = parser.parse_args()
-    for name, write in (("bench.json", write_charts), ("bench-sizes.json", write_size_charts)):
+    charts = {
+        "bench.json": write_charts,
+        "bench-sizes.json": write_size_charts,
+        "bench-mirrors.json": write_mirror_charts,
+    }
+    for name, write in charts.items():
         path = arguments.build / name
         if path.exists():
             print("\n".join(map(str, write(path, arguments.place))))

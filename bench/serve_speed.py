@@ -1,13 +1,15 @@
 """``headwater serve`` beside the server's own walsender: how fast a stream is, how many share it, how late it comes.
 
-Clients are pg_recvlogical, which writes to a file: what it needs itself is in both figures. Slots are made before the
-workload, which then lies behind all of them: they catch up. Of the fan-out the time counts until the last has all.
+Clients are pg_recvlogical, which writes to a file, message by message: what it needs itself is in both figures. So
+``serve_read`` has a client that only reads the socket. Slots are made before the workload, which then lies behind all
+of them: they catch up. Of the fan-out the time counts until the last has all.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import threading
@@ -22,7 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
+from headwater.pg.lsn import Lsn
 from headwater.receiver.base_backup import BackupRequest, take_backup
+from headwater.receiver.frame_stream import start_frames
+from headwater.receiver.replication_connection import ReplicationConnection
 from headwater.walsender.access.users import User, Users, write_users
 from logs import bench_server
 from results import Measurement, Result, Sitting
@@ -30,6 +35,11 @@ from server_runs import OPTIONS, RUNS, one_row
 from workloads import PGBENCH_CLIENTS, prepare_pgbench, run_pgbench
 
 CHANGES = 2_000_000
+KEEPALIVE = struct.Struct(">cIcq8x?")
+"""The frame that says how far the stream has come: CopyData, its length, kind, LSN, time, whether to answer."""
+READ_BYTES = 1 << 20
+ALIKE = 0.001
+"""The share by which two streams may differ, which have keepalives at other moments."""
 SUBSCRIBERS = 20
 PUBLICATIONS = {
     "everything": "ALL TABLES",
@@ -39,6 +49,7 @@ PUBLICATIONS = {
     "history": "TABLE pgbench_history",
 }
 RATE, SECONDS, WARM_UP_SECONDS = 1000, 30.0, 5.0
+CATCHING_UP = {"serve_throughput", "serve_read", "serve_fanout"}
 LATENCIES = {"serve_latency_p50_ms": (50, 50.0), "serve_latency_p99_ms": (99, 250.0)}
 """By name: which percentile, and what it may be at most."""
 
@@ -82,11 +93,31 @@ class Peer:
         words += [part for name, value in options.items() for part in ("--option", f"{name}={value}")]
         return subprocess.Popen(self._command(*words), env=dict(self.environment))
 
+    def read(self, slot: str, end: str) -> tuple[float, int]:
+        """Read a stream up to an LSN, and do nothing with it; return the seconds, and the bytes."""
+        began, until, tail, size = time.perf_counter(), Lsn.parse(end), b"", 0
+        words = ", ".join(f"{name} '{value}'" for name, value in OPTIONS)
+        with ReplicationConnection(self.conninfo, "postgres") as connection:
+            stream = start_frames(connection, f"START_REPLICATION SLOT {slot} LOGICAL 0/0 ({words})")
+            while not _has_come(tail, until):
+                stream.wait(1.0)
+                data = stream.frames(READ_BYTES)
+                size, tail = size + len(data), (tail + data)[-KEEPALIVE.size :]
+        return time.perf_counter() - began, size
+
     def _run(self, *words: str) -> None:
         subprocess.run(self._command(*words), env=dict(self.environment), check=True, capture_output=True)
 
     def _command(self, *words: str) -> list[str]:
         return [str(self.program), "--dbname", "postgres", *words]
+
+
+def _has_come(tail: bytes, until: int) -> bool:
+    """Tell whether the last frame says that all was sent up to an LSN."""
+    if len(tail) < KEEPALIVE.size:
+        return False
+    kind, size, what, lsn, _ = KEEPALIVE.unpack(tail)
+    return bool((kind, size, what) == (b"d", KEEPALIVE.size - 1, b"k") and lsn >= until)
 
 
 @contextmanager
@@ -120,7 +151,7 @@ def measure(sitting: Sitting, names: Collection[str]) -> list[Result]:
             for name, tables in PUBLICATIONS.items():
                 connection.execute(f"CREATE PUBLICATION {name} FOR {tables}".encode())
         with serving(server, sitting.directory) as (theirs, ours):
-            if {"serve_throughput", "serve_fanout"} & set(names):
+            if CATCHING_UP & set(names):
                 results += _catching_up(server, theirs, ours, sitting, names)
             if set(LATENCIES) & set(names):
                 results += _latency(server, ours, sitting, names)
@@ -133,34 +164,74 @@ def _catching_up(
     runs, changes = sitting.runs or RUNS, sitting.changes or CHANGES
     slots = [f"alone_{number}" for number in range(runs + 1)]
     many = [[f"many_{number}_{turn}" for number in range(SUBSCRIBERS)] for turn in range(runs)]
-    for slot in (*slots, *(name for turn in many for name in turn)):
+    for slot in (*slots, "bench", *(name for turn in many for name in turn)):
         ours.make_slot(slot)
     theirs.make_slot("bench")
     with sitting.console.status(f"serve: write {changes:,} changes"):
         run_pgbench(server, changes)
     with server.connect() as connection:
         end = str(one_row(connection, "SELECT pg_current_wal_flush_lsn()::text")[0])
-    seconds: dict[str, list[float]] = {"ours": [], "server": []}
-    processor = []
-    with sitting.console.status("serve: one subscriber, in turns with the server's"):
-        for slot in slots:
-            before = ours.processor_seconds()
-            seconds["ours"].append(_timed([(ours, slot, "everything")], sitting.directory, end))
-            processor.append(ours.processor_seconds() - before)
-            with server.connect() as connection:
-                connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
-            seconds["server"].append(_timed([(theirs, "client", "everything")], sitting.directory, end))
-            theirs.drop_slot("client")
-    # The first run warms up.
-    alone = Alone(statistics.median(seconds["ours"][1:]), statistics.median(processor[1:]))
-    about = f"pg_recvlogical, {changes:,} changes of pgbench behind"
-    rates = {name: tuple(changes / each for each in times[1:]) for name, times in seconds.items()}
-    result = Result("serve_throughput", about, "changes/s", rates["ours"], {"server": rates["server"]}, target=3.0)
-    results = [result] if result.name in names else []
+    results = []
+    if CATCHING_UP - {"serve_read"} & set(names):
+        with sitting.console.status("serve: one subscriber, in turns with the server's"):
+            result, alone = _alone(server, theirs, ours, slots, (sitting.directory, end, changes))
+        results += [result] if result.name in names else []
+    if "serve_read" in names:
+        with sitting.console.status("serve: a client that only reads, in turns with the server's"):
+            results.append(_read_in_turns(theirs, ours, runs, end, changes))
     if "serve_fanout" in names:
         with sitting.console.status(f"serve: {SUBSCRIBERS} subscribers"):
             results.append(_fanout(ours, many, alone, sitting.directory, end))
     return results
+
+
+def _alone(
+    server: EmbeddedPostgres, theirs: Peer, ours: Peer, slots: Sequence[str], work: tuple[Path, str, int]
+) -> tuple[Result, Alone]:
+    """Stream to one client at a time, in turns with the server; the first run warms up."""
+    directory, end, changes = work
+    seconds: dict[str, list[float]] = {"ours": [], "server": []}
+    processor, clients = [], []
+    for slot in slots:
+        before, times = ours.processor_seconds(), os.times()
+        seconds["ours"].append(_timed([(ours, slot, "everything")], directory, end))
+        processor.append(ours.processor_seconds() - before)
+        clients.append(_children_since(times))
+        with server.connect() as connection:
+            connection.execute("SELECT pg_copy_logical_replication_slot('bench', 'client')")
+        seconds["server"].append(_timed([(theirs, "client", "everything")], directory, end))
+        theirs.drop_slot("client")
+    about = f"pg_recvlogical, {changes:,} changes of pgbench behind"
+    rates = {name: tuple(changes / each for each in times[1:]) for name, times in seconds.items()}
+    alone = Alone(statistics.median(seconds["ours"][1:]), statistics.median(processor[1:]))
+    more = {"service_processor_seconds": alone.processor_seconds, "client_share": _share(clients, seconds["ours"])}
+    beside = {"server": rates["server"]}
+    return Result("serve_throughput", about, "changes/s", rates["ours"], beside, target=3.0, more=more), alone
+
+
+def _share(processor: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return the share of the time in which a client has worked, but for the first run."""
+    return statistics.median(processor[1:]) / statistics.median(seconds[1:])
+
+
+def _read_in_turns(theirs: Peer, ours: Peer, runs: int, end: str, changes: int) -> Result:
+    """Read the same stream of both, and do nothing with it; nothing is confirmed, so a slot gives it again."""
+    seconds: dict[str, list[float]] = {"ours": [], "server": []}
+    for _ in range(runs + 1):
+        (mine, size), (its, its_size) = ours.read("bench", end), theirs.read("bench", end)
+        if abs(size - its_size) > ALIKE * its_size:
+            raise SystemExit(f"{size} bytes were read from the service, {its_size} from the server")
+        seconds["ours"].append(mine)
+        seconds["server"].append(its)
+    rates = {name: tuple(changes / each for each in times[1:]) for name, times in seconds.items()}
+    about = f"a client that only reads, {changes:,} changes of pgbench behind"
+    return Result("serve_read", about, "changes/s", rates["ours"], {"server": rates["server"]})
+
+
+def _children_since(times: os.times_result) -> float:
+    """Return what children that have ended since have taken of the processor, in seconds."""
+    now = os.times()
+    return now.children_user - times.children_user + now.children_system - times.children_system
 
 
 @dataclass(frozen=True)
@@ -180,9 +251,7 @@ def _fanout(ours: Peer, many: Sequence[Sequence[str]], alone: Alone, directory: 
         together = _timed([(ours, *it) for it in zip(slots, publications, strict=True)], directory, end)
         runs.append(together / alone.seconds)
         processor.append((ours.processor_seconds() - before) / alone.processor_seconds)
-        spent = os.times()
-        user, system = spent.children_user - times.children_user, spent.children_system - times.children_system
-        clients.append((user + system) / (os.cpu_count() or 1) / alone.seconds)
+        clients.append(_children_since(times) / (os.cpu_count() or 1) / alone.seconds)
     about = f"{SUBSCRIBERS} subscribers of {len(PUBLICATIONS)} publications catching up, over one"
     more = {
         "service_processor_times": statistics.median(processor),
@@ -270,4 +339,4 @@ def conninfo(server: EmbeddedPostgres, database: str = "postgres") -> str:
     return f"host={environment['PGHOST']} port={environment['PGPORT']} user={environment['PGUSER']} dbname={database}"
 
 
-MEASUREMENT = Measurement(("serve_throughput", "serve_fanout", *LATENCIES), measure)
+MEASUREMENT = Measurement(("serve_throughput", "serve_read", "serve_fanout", *LATENCIES), measure)

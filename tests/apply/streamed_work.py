@@ -132,17 +132,23 @@ class Pair:
         return Applying(place(self.publisher, "postgres"), place(self.target, OURS), log, *flags)
 
     def catch_up(self, *slots: str) -> None:
-        """Wait until both have confirmed all that the publisher has committed."""
+        """Wait until both have confirmed all that the publisher has committed, as long as they come further."""
         self._marks += 1
         run_in(self.publisher, "postgres", f"INSERT INTO marker VALUES ({self._marks})")
         end = Lsn.parse(value(self.publisher, "SELECT pg_current_wal_insert_lsn()::text"))
+        names, reached = slots or (STOCK, OURS), dict[str, str]()
+
+        def have_confirmed() -> bool:
+            return bool(reached) and all(Lsn.parse(reached[slot]) >= end for slot in names)
+
+        def come_further(session: psycopg.Connection[Any]) -> bool:
+            before = dict(reached)
+            reached.update(session.execute(CONFIRMED).fetchall())
+            return reached != before or have_confirmed()
+
         with self.publisher.connect() as session:
-
-            def have_confirmed() -> bool:
-                confirmed = dict(session.execute(CONFIRMED).fetchall())
-                return all(Lsn.parse(confirmed[slot]) >= end for slot in slots or (STOCK, OURS))
-
-            wait_until(have_confirmed)
+            while not have_confirmed():
+                wait_until(lambda: come_further(session))
 
     def confirmed(self, slot: str) -> int:
         """Return up to where a slot is confirmed."""

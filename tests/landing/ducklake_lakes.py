@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,25 @@ def extension(name: str) -> Path:
     return path
 
 
+@lru_cache(maxsize=1)
+def duckdb_with_extensions() -> duckdb.DuckDBPyConnection:
+    """Start DuckDB once in a process: extensions take a second to load."""
+    connection = duckdb.connect()
+    for name in EXTENSIONS:
+        connection.execute(f"LOAD '{extension(name)}'")
+    return connection
+
+
 @contextmanager
 def attached(catalog: str, *, writes: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Attach a DuckLake as ``lake``, by what stands behind ``ducklake:``."""
-    with duckdb.connect() as connection:
-        for name in EXTENSIONS:
-            connection.execute(f"LOAD '{extension(name)}'")
+    with duckdb_with_extensions().cursor() as connection:
         connection.execute("SET TimeZone = 'UTC'; SET arrow_lossless_conversion = true")
         connection.execute(f"ATTACH 'ducklake:{catalog}' AS lake{'' if writes else ' (READ_ONLY)'}")
-        yield connection
+        try:
+            yield connection
+        finally:
+            connection.execute("DETACH lake")
 
 
 def catalog_of(place: Path) -> str:

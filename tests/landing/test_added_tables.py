@@ -18,7 +18,7 @@ from bad_input.running_command import running
 from headwater.errors import DecodingError, HeadwaterWarning, LakeError, SegmentError, WalError
 from headwater.jobs.engine import Engine
 from headwater.lakes.as_of_view import read_as_of
-from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.landing_target import FORMATS, LandingTarget
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing import land
 from headwater.landing.landing_pass import LandingResult
@@ -182,7 +182,7 @@ def _columns(connection: Any, name: str) -> list[str]:
 
 OTHERS = [
     (form, mode, copy)
-    for form in ("parquet", "delta", "iceberg")
+    for form in FORMATS
     for mode in ("changelog", "current", "history")
     for copy in ("online", "early")
 ]

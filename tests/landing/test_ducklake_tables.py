@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import LakeConflictError, LakeError, UsageError
+from headwater.lakes.compaction import compacting
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.ducklake_table import DuckLakeFormat, DuckLakeTable
 from headwater.lakes.lake_table import DataFile, LakeTable, Landed, TableCommit, file_name
@@ -147,6 +150,49 @@ def test_versions_expire(tmp_path: Path) -> None:
     assert {path.name for path in place.iterdir()} == {files[1].path, files[2].path}
 
 
+_NUMBERS: list[pa.Field[Any]] = [pa.field(name, pa.int64()) for name in ("_commit_lsn", "_lsn", "_seq")]
+CHANGES = pa.schema([pa.field("_change_type", pa.string()), *_NUMBERS, pa.field("id", pa.int32())])
+
+
+def change_file(table: LakeTable, lsn: int, *ids: int) -> DataFile:
+    """Write a file of changes of a commit; the last one first."""
+    made = [["insert"] * len(ids), [lsn] * len(ids), [lsn] * len(ids), [*reversed(range(len(ids)))], ids]
+    own = table.file_schema(CHANGES)
+    return write_data_file(pa.table(made, schema=CHANGES).cast(own), table.staging, file_name(lsn), own)
+
+
+def test_who_follows_the_table_sees_nothing_of_merged_files(tmp_path: Path) -> None:
+    """What DuckDB reads of each version, and as its changes, is the same as before, however often files are merged."""
+    with closing(DuckLakeFormat(tmp_path)) as form:
+        table, expected = table_at(form, tmp_path), []
+        for lsn in range(1, 7):
+            table.commit([change_file(table, lsn, lsn, lsn + 10)], Landed(lsn, CHANGES, "1/2"))
+            expected += [(lsn, row_id, "insert", number) for row_id, number in enumerate((lsn, lsn + 10), 2 * lsn - 2)]
+            if lsn % 2 == 0:
+                assert len(list(compacting(table, 1 << 20))) == 1
+        assert len(table.files) == 1
+        place, versions = tmp_path / "public.t", sorted({version for version, *_ in changes_of(tmp_path)})
+        assert [form.size(place, "public.t", version).rows for version in versions] == [2, 4, 6, 8, 10, 12]
+        soon = datetime.now(UTC) + timedelta(seconds=5)
+        assert form.expire(place, "public.t", {*versions}, datetime.now(UTC) - timedelta(days=1)).files == 0
+        assert form.expire(place, "public.t", {*versions}, soon).files == 8
+        assert table_at(form, tmp_path).files.keys() == table.files.keys()
+    assert [(row_id, kind, number) for _, row_id, kind, number in changes_of(tmp_path)] == [
+        (row_id, kind, number) for _, row_id, kind, number in expected
+    ]
+    for at, version in enumerate(versions, 1):
+        assert ids(tmp_path, f"AT (VERSION => {version})") == sorted([*range(1, at + 1), *range(11, at + 11)])
+    (kinds,) = rows(tmp_path, "SELECT changes FROM ducklake_snapshots('lake') ORDER BY snapshot_id DESC LIMIT 1")
+    assert list(kinds[0]) == ["merge_adjacent"]
+
+
+def changes_of(place: Path) -> list[Any]:
+    """Ask DuckDB for the changes of all versions: snapshot, row id, what, id."""
+    ((last,),) = rows(place, "SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")
+    asked = f"SELECT snapshot_id, rowid, change_type, id FROM ducklake_table_changes('lake', 'public', 't', 0, {last})"
+    return sorted(rows(place, asked))
+
+
 @pytest.mark.server
 @pytest.mark.slow
 def test_the_catalog_is_in_postgres(tmp_path: Path) -> None:
@@ -170,6 +216,46 @@ def test_the_catalog_is_in_postgres(tmp_path: Path) -> None:
         with attached(catalog) as connection:
             read = [connection.execute(f"SELECT id FROM lake.public.{name}").fetchall() for name in ("t", "o")]
     assert [sorted(rows) for rows in read] == [[(1,)], [(9,), (10,)]]
+
+
+@pytest.mark.slow
+def test_the_catalog_is_in_a_file_of_duckdb(tmp_path: Path) -> None:
+    """It is read by both of its names, every version of it; a second process is told, and changes nothing."""
+    catalog = f"duckdb:{tmp_path / 'catalog.duckdb'}"
+    with closing(DuckLakeFormat(tmp_path / "lake", catalog, deletes_beside=True)) as form:
+        table, other = table_at(form, tmp_path / "lake"), table_at(form, tmp_path / "lake", "public.u")
+        first, second = written(table, 1, 1, 2), written(table, 2, 3)
+        form.commit([TableCommit(table, [first], Landed(1, SCHEMA, "1/2"))])
+        form.commit([TableCommit(each, [written(each, 2, 6)], Landed(2, SCHEMA, "1/2")) for each in (table, other)])
+        table.commit_deleting([second], Landed(3, SCHEMA, "1/2"), [], {first.path: np.array([1])})
+        assert table_at(form, tmp_path / "lake").files == table.files
+        command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "lake"), catalog]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        assert "LakeConflictError: another process has the catalog open" in ended.stderr
+        with closing(DuckLakeFormat(tmp_path / "lake", catalog)) as again:
+            late = table_at(again, tmp_path / "lake")
+            table.commit([written(table, 4, 7)], Landed(4, SCHEMA, "1/2"))
+            with pytest.raises(LakeConflictError, match="has come to 0/4 meanwhile"):
+                late.commit([written(late, 4, 7)], Landed(4, SCHEMA, "1/2"))
+        soon = datetime.now(UTC) + timedelta(seconds=1)
+        form.forget_versions({2}, soon)
+        form.expire(tmp_path / "lake" / "public.t", "public.t", {2}, soon)
+    for name in (catalog, catalog.removeprefix("duckdb:")):
+        with attached(name) as connection:
+            read = [
+                connection.execute(f"SELECT id FROM lake.public.t {at} ORDER BY id").fetchall()
+                for at in ("", "AT (VERSION => 2)")
+            ]
+        assert read == [[(1,), (3,), (6,), (7,)], [(1,), (2,), (6,)]]
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from headwater.lakes.compaction import compacting
+from headwater.lakes.ducklake_table import DuckLakeFormat
+DuckLakeFormat(Path(sys.argv[1]), sys.argv[2])
+"""
 
 
 def landing_for_ever(place: Path) -> None:
@@ -213,7 +299,7 @@ def last_of(place: Path) -> int:
 
 
 def test_catalogs_that_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="files of DuckDB"):
+    with pytest.raises(UsageError, match="is no catalog of DuckLake"):
         DuckLakeFormat(tmp_path, "metadata.ducklake")
     with pytest.raises(UsageError, match="password"):
         DuckLakeFormat(tmp_path, "postgres:dbname=x password=y")

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.server, pytest.mark.spark]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_spark_lands_the_same(spark: Any, work: Work, tmp_path: Path, mode: str) -> None:
-    target = LandingTarget(tmp_path / "lake", mode=mode)
+@pytest.mark.parametrize("format", ["parquet", "ducklake"])
+def test_spark_lands_the_same(spark: Any, work: Work, tmp_path: Path, format: str, mode: str) -> None:
+    target = LandingTarget(tmp_path / "lake", format, mode=mode)
     work.land(engine_of(spark), target)
     work.check_whole(target)

@@ -21,6 +21,7 @@ from arrow_types import values_of
 from bad_input.running_command import running
 from bad_input.servers import conninfo_of
 from headwater.lakes.parquet_table import read_parquet_table
+from landing.ducklake_lakes import has_table, read_ducklake
 from landing.following import Source, end, following, running_source, scraped, until_said
 
 pytestmark = [pytest.mark.server]
@@ -40,6 +41,8 @@ def ids(target: Path, form: str = "parquet") -> list[int]:
     place = target / "public.t"
     if form == "delta":
         return values_of(DeltaTable(str(place)).to_pyarrow_table()["id"]) if (place / "_delta_log").exists() else []
+    if form == "ducklake":
+        return values_of(read_ducklake(place)["id"]) if has_table(place) else []
     logs = place / "_headwater"
     return values_of(read_parquet_table(place)["id"]) if logs.exists() and any(logs.glob("*.json")) else []
 
@@ -48,7 +51,7 @@ def has_landed(number: int, target: Path, form: str) -> bool:
     return number in ids(target, form)
 
 
-@pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("form", ["parquet", pytest.param("delta", marks=pytest.mark.slow), "ducklake"])
 def test_all_that_a_server_writes_lands(source: Source, tmp_path: Path, form: str) -> None:
     target = tmp_path / "lake"
     source.run("INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 4000) i")

@@ -17,6 +17,7 @@ import pytest
 from bad_input.running_command import Running, running
 from headwater.lakes.landing_target import NEVER, LandingTarget, load_object, own_directory
 from headwater.landing.landing_modes import CHANGELOG, CURRENT
+from headwater.landing.slot_landing import SlotRequest, land_slot
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
@@ -57,7 +58,15 @@ def make_slot(server: EmbeddedPostgres, name: str) -> None:
 
 
 def confirmed(server: EmbeddedPostgres, slot: str) -> int:
-    query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+    return lsn_of(server, slot, "confirmed_flush_lsn")
+
+
+def restart_lsn(server: EmbeddedPostgres, slot: str) -> int:
+    return lsn_of(server, slot, "restart_lsn")
+
+
+def lsn_of(server: EmbeddedPostgres, slot: str, column: str) -> int:
+    query = f"SELECT {column}::text FROM pg_replication_slots WHERE slot_name = %s"
     with server.connect() as connection:
         ((lsn,),) = connection.execute(query, [slot]).fetchall()
     return int(Lsn.parse(lsn))
@@ -214,3 +223,22 @@ def test_a_slot_goes_on_where_nothing_of_it_is_written(server: EmbeddedPostgres,
         process.until(lambda: confirmed(server, "quiet") > before)
         end(process)
     assert confirmed(server, "quiet") <= reached(target)
+
+
+def test_a_run_that_finds_nothing_new_confirms_what_is_noted(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """The slot is put back to before a run, as if that had been killed between its note and the confirmation."""
+    make_slot(server, "before")
+    run(server, "SELECT pg_copy_logical_replication_slot('before', 'behind');\n")
+    run(server, "INSERT INTO a VALUES (-1, 'x');\nCHECKPOINT;\nDELETE FROM a WHERE id = -1;\nCHECKPOINT;\n")
+    target = LandingTarget(tmp_path / "lake", snapshot=NEVER)
+    assert landed_from(server, "behind", target).rows
+    run(server, "SELECT pg_drop_replication_slot('behind');\n")
+    run(server, "SELECT pg_copy_logical_replication_slot('before', 'behind');\n")
+    known = reached(target)
+    assert confirmed(server, "behind") < known
+    begun = restart_lsn(server, "behind")
+    request = SlotRequest(SlotAddress.parse(slot_uri(server, "behind")), end=known)
+    assert not land_slot(request, target).rows
+    assert confirmed(server, "behind") == known
+    assert begun < restart_lsn(server, "behind"), "the server lets go of WAL"
+    run(server, "SELECT pg_drop_replication_slot('before'), pg_drop_replication_slot('behind');\n")

@@ -14,6 +14,7 @@ from headwater.errors import CatalogError, DecodingError, LakeError, UsageError
 from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
+from headwater.landing import initial_load
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.plugins.table_patterns import TablePatterns
 from headwater.receiver.catalog_export import export_catalog
@@ -70,7 +71,7 @@ COMMIT;
 KEYS = {"plain": ["id"], "wide": ["id"], "shaped": ["id"], "part": ["id", "region"], "empty": ["id"]}
 
 
-@pytest.mark.parametrize("format", ["parquet", "delta"])
+@pytest.mark.parametrize("format", ["parquet", "delta", "ducklake"])
 def test_rows_of_a_stopped_server(engine: Engine, tmp_path: Path, format: str) -> None:
     with server_of(16) as server:
         with server.connect() as connection:
@@ -162,8 +163,9 @@ def _owner(path: Path) -> tuple[int, int]:
     return status.st_uid, status.st_gid
 
 
-def test_what_has_landed_does_not_land_again(engine: Engine, tmp_path: Path) -> None:
+def test_what_has_landed_does_not_land_again(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run stops at a table that it cannot land, behind others; the next one goes on with what is left."""
+    monkeypatch.setattr(initial_load, "MOST_TOGETHER", 1)  # else small tables share a task, and land together or not
     with server_of(16) as server:
         with server.connect() as connection:
             run(connection, "CREATE TABLE a (id int);\nINSERT INTO a SELECT generate_series(1, 500)")

@@ -34,6 +34,8 @@ SLOW = [
     ("ddl", "iceberg", ALL, "current"),
     ("ddl", "iceberg", ALL, "history"),
     ("ddl", "parquet", SEGMENT, "history"),
+    ("rows", "ducklake", SEGMENT, "current"),
+    ("ddl", "ducklake", ALL, "history"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``--schema-evolution fail``: columns that are dropped or renamed are told, though the lake has them still."""
+"""Columns that are dropped or renamed, and that the lake has still: ``--schema-evolution fail`` tells of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headwater.jobs.engine import Engine
 from headwater.lakes.landing_target import LandingTarget
 from headwater.lakes.parquet_table import read_parquet_table
 from headwater.landing.landing import land
+from headwater.landing.resuming import reload
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
@@ -74,3 +75,24 @@ def test_a_column_that_goes_or_is_renamed(
     landed("evolve")
     landed("fail")
     assert sorted(values_of(read_parquet_table(tmp_path / "lake/public.t")["old"])) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["changelog", pytest.param("current", marks=pytest.mark.slow)])
+def test_a_table_that_is_reloaded_keeps_its_columns(engine: Engine, source: Source, tmp_path: Path, mode: str) -> None:
+    """As a table that goes on does: a renamed one keeps its name, one that is made again gets another."""
+    name = f"kept_{mode}"
+    setup = [f"CREATE TABLE {name} (id int PRIMARY KEY, old int, gone int)", f"INSERT INTO {name} VALUES (1, 1, 1)"]
+    backup, _ = source.after(setup, [f"INSERT INTO {name} VALUES (2, 2, 2)"], [])
+    target, wal = LandingTarget(tmp_path / "lake", mode=mode), str(source.server.wal_directory)
+    land(engine, DecodeRequest(wal, str(backup), "postgres"), target)
+    changed = [f"ALTER TABLE {name} {what}" for what in ("RENAME old TO new", "DROP gone", "ADD gone int")]
+    newer, _ = source.after([*changed, f"UPDATE {name} SET gone = 7"], [f"INSERT INTO {name} VALUES (3, 3, 8)"], [])
+    land(engine, DecodeRequest(wal, str(backup), "postgres"), target)
+    place = tmp_path / f"lake/public.{name}"
+    before = read_parquet_table(place)
+    reload(engine, DecodeRequest(wal, str(newer)), target, [f"public.{name}"])
+    after = read_parquet_table(place)
+    assert after.schema.names == before.schema.names
+    assert after.schema.names[-4:] == ["id", "old", "gone", "gone_2"]
+    rows = zip(*(after[name].to_pylist()[-3:] for name in after.schema.names[-4:]), strict=True)
+    assert sorted(rows) == [(1, 1, None, 7), (2, 2, None, 7), (3, 3, None, 8)]

@@ -23,7 +23,7 @@ from landing.type_matrix import UUID, Matrix, Table, array_of
 
 pytestmark = [pytest.mark.server]
 
-TARGETS = {"parquet": CHANGELOG, "delta": CURRENT, "iceberg": HISTORY}
+TARGETS = {"parquet": CHANGELOG, "delta": CURRENT, "iceberg": HISTORY, "ducklake": CURRENT}
 """Modes by formats: a slot each, which reads the same."""
 FULL = Table("whole", (UUID, array_of(UUID)))
 ORDERS = """

@@ -305,7 +305,12 @@ def test_tables_come_back_from_where_they_stand(engine: Engine, source: Source, 
 
 @pytest.mark.parametrize(
     ("mode", "form"),
-    [("changelog", "parquet"), pytest.param("current", "delta", marks=pytest.mark.slow), ("history", "iceberg")],
+    [
+        ("changelog", "parquet"),
+        pytest.param("current", "delta", marks=pytest.mark.slow),
+        ("history", "iceberg"),
+        ("history", "ducklake"),
+    ],
 )
 def test_tables_come_back_with_the_rows_of_a_backup(
     engine: Engine, source: Source, tmp_path: Path, mode: str, form: str

@@ -10,8 +10,9 @@ import pytest
 
 from headwater.errors import CatalogError, HeadwaterError, HeadwaterWarning, LakeError, ServerError, UsageError
 from headwater.jobs.local_engine import LocalEngine
+from headwater.lakes.bound_names import save_object
 from headwater.lakes.lake_schema import SPLIT
-from headwater.lakes.landing_target import INITIAL, NEVER, LandingTarget
+from headwater.lakes.landing_target import INITIAL, NEVER, LandingTarget, load_object, own_directory
 from headwater.landing.landing import land
 from headwater.landing.landing_modes import CURRENT
 from headwater.landing.slot_landing import SlotRequest, land_slot
@@ -107,6 +108,16 @@ def test_a_slot_that_is_made_and_one_that_somebody_else_has_moved(server: Embedd
     )
     with pytest.raises(ServerError, match=r'slot "made" was confirmed up to .*: what is between is not to be had'):
         land_slot(made, target(tmp_path))
+
+
+def test_a_server_that_has_lost_what_was_read(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """As a standby that takes over, and was behind: it would not send what commits before the LSN that was read."""
+    make(server, "behind")
+    land_slot(request(server, "behind"), target(tmp_path))
+    note = own_directory(target(tmp_path).where) / "slot.json"
+    save_object(note, {**load_object(note), "reached": "FF/0"})
+    with pytest.raises(ServerError, match="the slot was read up to FF/0: the server has lost what is between"):
+        land_slot(request(server, "behind"), target(tmp_path))
 
 
 def test_a_target_is_of_one_slot_and_choice(server: EmbeddedPostgres, tmp_path: Path) -> None:

@@ -268,8 +268,9 @@ def test_the_command_takes_them_from_the_file(source: Source, tmp_path: Path, mo
     reloaded = run(["lake", "reload", "-q", str(place), "public.told", *words])
     assert reloaded.exit_code == 0, reloaded.output
     after = read_table(place / "public.told", "parquet")
-    # Rows that take the place of others land in columns by the names that these have by now.
-    assert sorted(map(str, after["mail"].to_pylist())) == sorted(map(str, rows["email"].to_pylist()))
+    # Rows that take the place of others land in the columns that the table has.
+    assert after.column_names == rows.column_names
+    assert sorted(map(str, after["email"].to_pylist())) == sorted(map(str, rows["email"].to_pylist()))
     assert not {"ssn", "social"} & set(after.column_names)
 
 

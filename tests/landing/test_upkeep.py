@@ -14,11 +14,11 @@ from bad_input.running_command import Running
 from headwater.lakes.as_of_view import read_as_of, tables_of
 from headwater.lakes.lake_table import LakeTable, TableSize
 from headwater.lakes.landing_target import LandingTarget
-from headwater.lakes.parquet_table import read_parquet_table
 from headwater.lakes.target_directory import Lake
 from headwater.landing.landing_watch import LandingWatch
 from headwater.landing.upkeep import Upkeep, UpkeepOptions
 from landing.following import AT_ONCE, Source, end, following, running_source, scraped, until_said
+from landing.mirrors import has_landed, read_table
 
 pytestmark = [pytest.mark.server]
 
@@ -45,28 +45,28 @@ def source(tmp_path: Path) -> Iterator[Source]:
         yield known
 
 
-def rows(target: Path) -> list[int]:
-    return sorted(values_of(read_parquet_table(target / "public.t")["id"]))
+def rows(target: Path, form: str = "parquet") -> list[int]:
+    return sorted(values_of(read_table(target / "public.t", form)["id"]))
 
 
-def has(target: Path, number: int) -> bool:
-    log = target / "public.t" / "_headwater"
-    return log.exists() and any(log.glob("*.json")) and number in rows(target)
+def has(target: Path, number: int, form: str) -> bool:
+    return has_landed(target / "public.t", form) and number in rows(target, form)
 
 
-def lands_each(source: Source, process: Running, target: Path, numbers: range) -> None:
+def lands_each(source: Source, process: Running, target: Path, numbers: range, form: str = "parquet") -> None:
     """Have rows land, each by a commit of its own."""
     for number in numbers:
         source.run(f"INSERT INTO t VALUES ({number}, 'y')")
-        process.until(partial(has, target, number))
+        process.until(partial(has, target, number, form))
 
 
-def test_small_files_are_put_together_and_old_ones_removed(source: Source, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["parquet", "ducklake"])
+def test_small_files_are_put_together_and_old_ones_removed(source: Source, tmp_path: Path, form: str) -> None:
     target = tmp_path / "lake"
-    with following(source, source.server.wal_directory, target, *AT_ONCE) as process:
-        lands_each(source, process, target, range(6))
+    with following(source, source.server.wal_directory, target, *AT_ONCE, form=form) as process:
+        lands_each(source, process, target, range(6), form)
         end(process)
-    before, watched = rows(target), Watched()
+    before, watched = rows(target, form), Watched()
     with Lake(LandingTarget.at(target)) as lake:
         upkeep = Upkeep(lake, watched, UpkeepOptions(timedelta(days=1), 0))
         assert not upkeep.step(), "nothing has been committed since the last round"
@@ -80,7 +80,7 @@ def test_small_files_are_put_together_and_old_ones_removed(source: Source, tmp_p
         while upkeep.step():
             pass
         assert watched.merged == [("public.t", 6)], "a file that is large beside the others stays"
-    assert rows(target) == before == list(range(6))
+    assert rows(target, form) == before == list(range(6))
     assert [view.size.files for view in tables_of(target, read_as_of(target))] == [1]
     with Lake(LandingTarget.at(target)) as lake:
         later = Upkeep(lake, watched, UpkeepOptions(timedelta(days=-1), 0))
@@ -89,7 +89,7 @@ def test_small_files_are_put_together_and_old_ones_removed(source: Source, tmp_p
             pass
     assert watched.removed == 6
     assert watched.bytes > 0
-    assert rows(target) == before
+    assert rows(target, form) == before
 
 
 def assert_is_one_file(table: LakeTable) -> None:
@@ -97,13 +97,14 @@ def assert_is_one_file(table: LakeTable) -> None:
     assert table.size == TableSize.of(table.files.values())
 
 
-def test_a_run_goes_on_beside_its_upkeep(source: Source, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["parquet", "ducklake"])
+def test_a_run_goes_on_beside_its_upkeep(source: Source, tmp_path: Path, form: str) -> None:
     """Rounds follow one another at once: rows land between pieces of work, and none is there twice or missing."""
     target = tmp_path / "lake"
     flags = (*AT_ONCE, "--maintain", "1h", "--maintain-every", "0", "--metrics", "127.0.0.1:0")
-    with following(source, source.server.wal_directory, target, *flags) as process:
+    with following(source, source.server.wal_directory, target, *flags, form=form) as process:
         address = until_said(process, "headwater: metrics: ").removeprefix("headwater: metrics: ")
-        lands_each(source, process, target, range(12))
+        lands_each(source, process, target, range(12), form)
         process.until(lambda: scraped(address).get('headwater_land_compacted_files_total{table="public.t"}', 0) >= 4)
         end(process)
-    assert rows(target) == list(range(12))
+    assert rows(target, form) == list(range(12))

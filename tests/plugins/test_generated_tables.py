@@ -59,6 +59,14 @@ def test_keywords(server: EmbeddedPostgres) -> None:
     assert (major, frozenset(words)) == (server.programs.major, keywords(major))
 
 
+def test_settings(server: EmbeddedPostgres) -> None:
+    """A minor release may have more."""
+    dsn = " ".join(f"{name}={word}" for name, word in server.connection_info().items())
+    major, lines = tool("generate_settings").settings(dsn)
+    assert major == server.programs.major
+    assert set(map(" ".join, read_rows("settings.txt", major))) <= set(lines)
+
+
 def test_conversions(server: EmbeddedPostgres) -> None:
     """All of them are known; and of each what becomes of a sample of characters, also of those that become nothing."""
     with server.connect() as connection:
@@ -153,7 +161,7 @@ def test_names_come_back(encoding: str) -> None:
         assert encode_name(decode_name(name, encoding), encoding) == name
 
 
-@pytest.mark.parametrize("name", ["catalog_columns.txt", "keywords.txt"])
+@pytest.mark.parametrize("name", ["catalog_columns.txt", "keywords.txt", "settings.txt"])
 def test_every_major_has_its_tables(name: str) -> None:
     header = (FOLDER / name).read_text().split("\n", 4)[:4]
     assert any(f"Generated from PostgreSQL {', '.join(map(str, VERSIONS))} by" in line for line in header)

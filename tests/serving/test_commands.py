@@ -98,6 +98,13 @@ def test_connections_that_are_refused(tmp_path: Path, major: int) -> None:
         {"replication": "database", "options": "-c nothing_of_the_kind=1"},
         {"replication": "database", "options": "-c datestyle=sometimes"},
         {"replication": "database", "options": "nonsense"},
+        {"replication": "database", "options": "-c Nothing_Of_The_Kind=1"},
+        {"options": "-c shared_buffers=1"},
+        {"options": "-c fsync=off"},
+        {"options": "-c wal_level=minimal"},
+        {"options": "-c enable_seqscan=perhaps"},
+        {"options": "-c client_min_messages=x"},
+        {"options": "-c work_mem=x"},
         {"replication": "database", "client_encoding": "KLINGON"},
     )
     with small_server(major) as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,56 @@ FAILING = (
     "SHOW nothing",
 )
 """Queries that fail: before they run, or behind the description of their rows."""
+
+LONG = "Ab" * 32
+WITH_LONG_NAMES = (
+    f'SELECT 1 AS {LONG}, 2 AS "{LONG}" -- {LONG}',
+    f"SELECT /* {LONG} */ $a$ {LONG} $a$, '{LONG}'",
+    f"SELECT 1 AS {LONG} FROM",
+    f"SELECT 1 + {LONG}",
+    f"SELECT relname AS {LONG} FROM pg_class WHERE relname = 'pg_class'",
+    f"BEGIN; SAVEPOINT {LONG}; ROLLBACK TO {LONG}; COMMIT",
+    f"SET application_name TO '{LONG}'",
+    "SHOW application_name",
+    "SET client_min_messages TO warning",
+    f"SELECT 1 AS {LONG}",
+    "RESET client_min_messages",
+)
+_NUMBERS = ("NaN", "Infinity", "-inf", "0", "-2")
+OF_SPECIALS = [
+    (left, sign, right)
+    for sign in ("+", "-", "*", "/", "%", "=", "<", ">=")
+    for left in _NUMBERS
+    for right in _NUMBERS
+    if sign not in ("/", "%") or right != "0"
+]
+SPECIALS = (
+    "SELECT ' nan '::numeric, '+Infinity'::numeric::text, - 'inf'::numeric",
+    "SELECT '-nan'::numeric",
+    "SELECT 'Infinity'::numeric / 0",
+    "SELECT 'NaN'::numeric::int",
+    "SELECT 1.5::numeric::oid",
+    "SELECT 0 * -2.5, '-0.00'::numeric",
+    "SELECT '-inf'::numeric::bigint",
+    "SELECT '0/1'::pg_lsn + 'NaN'::numeric",
+    "SELECT '0/1'::pg_lsn - 'NaN'::numeric",
+    "SELECT '0/1'::pg_lsn + 'Infinity'::numeric",
+    "SELECT 'NaN'::numeric IN (1, 'NaN'), 'NaN'::numeric BETWEEN 1 AND 'NaN', nullif('NaN'::numeric, 'NaN')",
+    "SELECT pg_wal_lsn_diff('0/2', '0/1') < 'NaN'",
+)
+WITH_SETTINGS = (
+    "SET enable_seqscan TO off",
+    "SET enable_seqscan TO perhaps",
+    "RESET enable_seqscan",
+    "SET shared_buffers TO 1",
+    "SET fsync TO off",
+    "SET default_transaction_isolation TO 'x'",
+    "SET Nothing_Of_The_Kind TO 1",
+    "SET jit TO 'yes'",
+    "SHOW jit",
+    "SET log_statement TO 'ALL'",
+    "SET work_mem TO 'x'",
+)
 
 EXCHANGES: tuple[tuple[bytes, ...], ...] = (
     (parse("SELECT 1"), bind(), describe(), execute(), SYNC),
@@ -193,6 +244,13 @@ EXCHANGES: tuple[tuple[bytes, ...], ...] = (
     ),
     (parse("SELECT now() - now()"), bind(), describe(), execute(), SYNC),
     (parse("COPY pg_class TO STDOUT WHERE"), SYNC),
+    (parse(f"SELECT 1 AS {LONG}"), bind(), describe(), execute(), SYNC),
+    *((query(text),) for text in WITH_LONG_NAMES),
+    (query("SELECT " + ", ".join(f"'{left}'::numeric {sign} '{right}'" for left, sign, right in OF_SPECIALS)),),
+    *((query(text),) for text in SPECIALS),
+    (parse("SELECT 'NaN'::numeric, 'inf'::numeric, '-inf'::numeric"), bind(results=[1]), execute(), SYNC),
+    (parse("SELECT 1 + $1", types=[1700]), bind([struct.pack(">hhHh", 0, 0, 0xF000, 0)], [1], [0]), execute(), SYNC),
+    *((query(text),) for text in WITH_SETTINGS),
     *((query(text),) for text in FAILING),
     (query("SELECT 1; COMMIT; SELECT 2"),),
     (query("BEGIN; SELECT 1; SELECT 1/0; SELECT 2"),),
@@ -206,6 +264,10 @@ OF_REPLICATION: tuple[tuple[bytes, ...], ...] = (
     (SYNC,),
     (query("SELECT 1"),),
     (query("COPY public.rights TO STDOUT WITH (FORMAT binary)"),),
+    (query(f"COPY public.{LONG} TO STDOUT"),),
+    (query(f"SELECT {LONG}"),),
+    (query(f'DROP_REPLICATION_SLOT "{LONG}"'),),
+    (query(f"CREATE_REPLICATION_SLOT s {LONG}"),),
 )
 
 

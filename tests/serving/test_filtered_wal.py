@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from bad_input.servers import run, small_server
@@ -18,7 +19,7 @@ from headwater.walsender.catalog_server.filtered_wal import SystemFiles
 from headwater.walsender.catalog_server.system_files import system_files
 from headwater.walsender.catalog_server.wal_feed import WalFeed
 from packaged_servers import is_packaged
-from serving.service import backup_of
+from serving.service import Serving, backup_of
 
 pytestmark = pytest.mark.server
 
@@ -96,3 +97,26 @@ def without_roles(record: Record, files: SystemFiles) -> Record:
     """Take away pages of roles: in these one may log in that may not in the source."""
     is_of_roles = any(block.db == 0 and block.rel in files.roles for block in record.blocks)
     return record._replace(blocks=()) if is_of_roles else record
+
+
+MANY = "DO $$ BEGIN FOR i IN 1..900 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+"""Transactions whose commit times fill more than a page."""
+ASKED = "SELECT relname::text, pg_catalog.pg_encoding_to_char(6)::text FROM pg_catalog.pg_class WHERE relname = 't'"
+MAJORS = [pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 16, 17, 19) if is_packaged(major)]
+
+
+@pytest.mark.parametrize("is_turned_off", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("major", [18, *MAJORS])
+def test_a_source_that_keeps_commit_times(tmp_path: Path, major: int, is_turned_off: bool) -> None:
+    """Pages of commit times that came, or were not made any more, since the backup are nothing to the replay."""
+    with small_server(major, track_commit_timestamp="on") as server:
+        catalog = backup_of(server, tmp_path / "base")
+        if is_turned_off:
+            run(server, "ALTER SYSTEM SET track_commit_timestamp = off")
+            server.stop()
+            server.start()
+        run(server, MANY, "CREATE TABLE t ()")
+        with Serving(server.wal_directory, catalog, tmp_path / "slots") as serving:
+            place = f"host=127.0.0.1 port={serving.port} user=postgres dbname=postgres"
+            with psycopg.connect(place) as session:
+                assert session.execute(ASKED.encode()).fetchall() == [("t", "UTF8")]

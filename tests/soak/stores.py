@@ -1,7 +1,8 @@
 """``python -m soak.stores``: tables in a store that fails one request in so many, kept by runs that are killed.
 
 A server works; of each format a run lands what it writes, in the three kinds of commits: changes, rows that are written
-anew, and rows that are deleted beside files. Each is killed in turn. In the end all tables are what the server has.
+anew, and rows that are deleted beside files. A run is killed when it has asked the store so often, so each comes some
+way however slow the machine is. In the end all tables are what the server has.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ KINDS = (
     ("delta", CURRENT, MERGE_ON_READ),
     ("iceberg", CURRENT, MERGE_ON_READ),
 )
-KILL_SECONDS, PAUSE_SECONDS = 7.0, 0.1
+PAUSE_SECONDS = 0.1
+"""Between two transactions of the server."""
+
+LIFE = (10, 100)
+"""Requests after which a run is killed, at least and at most."""
 
 
 @dataclass
@@ -43,9 +48,9 @@ class Report:
 
     Attributes:
         seconds: of work; one_in: so many requests one has failed.
-        requests, failed: at the proxy; kills: of runs; ended: runs that have ended by themselves, with an error.
+        requests, failed: at the proxies; kills: of runs; ended: runs that have ended by themselves, with an error.
         transactions: of the server; unequal: names of targets that have not what it has.
-        errors: what runs have said that ended by themselves.
+        errors: what runs have said that ended by themselves, and what is wrong with tables.
     """
 
     seconds: float
@@ -61,21 +66,29 @@ class Report:
 
 @dataclass
 class Run:
-    """A run that lands to a target, and is begun again when it is gone."""
+    """A run that lands to a target, and is begun again when it is gone.
+
+    Attributes:
+        source: the server; target: where to; proxy: of this run's alone; directory: for temporary files.
+        rng: says when it is killed; process: it, as it runs; end: of its life, in requests at the proxy.
+    """
 
     source: Source
     target: LandingTarget
     proxy: StoreProxy
     directory: Path
+    rng: random.Random
     stack: ExitStack = field(default_factory=ExitStack)
     process: Running | None = None
+    end: int = 0
 
     def words(self, *more: object) -> list[object]:
         """Return the command."""
         target, source = self.target, self.source
         words: list[object] = ["land", "--wal", source.server.wal_directory, "--catalog", source.backup]
         words += ["--database", "postgres", "--to", target.where, "--format", target.format, "--mode", target.mode]
-        words += ["--write-mode", target.write_mode, "--storage-option", f"endpoint_url={self.proxy.endpoint}", *more]
+        words += ["--write-mode", target.write_mode, "--storage-option", f"endpoint_url={self.proxy.endpoint}"]
+        words += ["--quiet", *more]  # Nobody reads meanwhile what it prints.
         if target.iceberg_catalog is not None:
             words += ["--iceberg-catalog", target.iceberg_catalog, "--namespace", str(target.namespace)]
         return words
@@ -84,23 +97,22 @@ class Run:
         """Let it follow."""
         upkeep = ("--maintain", "2s", "--maintain-every", "1") if self.target.mode == CHANGELOG else ()
         words = self.words("--follow", *AT_ONCE, *upkeep)
+        self.end = len(self.proxy.asked) + self.rng.randint(*LIFE)
         self.process = self.stack.enter_context(running(*words, directory=self.directory))
 
-    def kill(self) -> None:
-        """Kill it, and begin it again."""
-        assert self.process is not None
-        self.process.kill()
-        self.stack.close()
-        self.begin()
-
-    def revive(self, report: Report) -> None:
-        """Begin it again where it has ended by itself."""
+    def kill_or_revive(self, report: Report) -> None:
+        """Kill it at the end of its life, and begin it again, as where it has ended by itself."""
         assert self.process is not None
         if self.process.process.poll() is not None:
             report.ended += 1
-            report.errors.append(self.process.standard_error()[-500:])
-            self.stack.close()
-            self.begin()
+            report.errors.append(f"{self.target.where}: {self.process.standard_error()[-500:]}")
+        elif len(self.proxy.asked) >= self.end:
+            self.process.kill()
+            report.kills += 1
+        else:
+            return
+        self.stack.close()
+        self.begin()
 
     def finish(self) -> str:
         """Kill it, and let a run come to the end of the WAL; gives what it says where that fails."""
@@ -109,7 +121,7 @@ class Run:
         self.stack.close()
         with running(*self.words(), directory=self.directory) as process:
             output = process.standard_error()
-            return output if process.process.wait() else ""
+            return f"{self.target.where}: {output[-500:]}" if process.process.wait() else ""
 
 
 def soak(seconds: float, one_in: int, seed: int, directory: Path) -> Report:
@@ -118,19 +130,30 @@ def soak(seconds: float, one_in: int, seed: int, directory: Path) -> Report:
     with ExitStack() as stack:
         source = stack.enter_context(running_source(directory))
         store = stack.enter_context(chosen_store())
-        proxy = stack.enter_context(store_proxy(store.endpoint))
-        proxy.choose = faults(seed, one_in)
         os.environ |= {"AWS_ACCESS_KEY_ID": store.key, "AWS_SECRET_ACCESS_KEY": store.secret}
-        runs = [Run(source, _target(store, *kind), proxy, directory) for kind in KINDS]
+        runs = []
+        for number, kind in enumerate(KINDS):
+            proxy = stack.enter_context(store_proxy(store.endpoint))
+            proxy.choose = faults(seed + number, one_in)
+            runs.append(Run(source, _target(store, *kind), proxy, directory, random.Random(seed + number)))
         for run in runs:
             run.begin()
         _work(report, source, runs, random.Random(seed))
         report.errors += filter(None, [run.finish() for run in runs])
-        proxy.choose = lambda *_: PASS
-        expected = rows_of(source)
-        report.unequal = [str(run.target.where) for run in runs if landed(run.target) != expected]
-        report.requests, report.failed = len(proxy.asked), sum(request.fate != PASS for request in proxy.asked)
+        _compare(report, source, [run.target for run in runs])
+        fates = [request.fate for run in runs for request in run.proxy.asked]
+        report.requests, report.failed = len(fates), sum(fate != PASS for fate in fates)
     return report
+
+
+def _compare(report: Report, source: Source, targets: list[LandingTarget]) -> None:
+    expected = rows_of(source)
+    for target in targets:
+        rows, problem = landed(target)
+        if rows != expected:
+            report.unequal.append(str(target.where))
+        if problem:
+            report.errors.append(f"{target.where}: {problem}")
 
 
 def _target(store: LakeStore, form: str, mode: str, write_mode: str) -> LandingTarget:
@@ -138,9 +161,9 @@ def _target(store: LakeStore, form: str, mode: str, write_mode: str) -> LandingT
 
 
 def _work(report: Report, source: Source, runs: list[Run], rng: random.Random) -> None:
-    """Let the server work, and kill runs in turn."""
+    """Let the server work, and kill runs at their time."""
     began = time.monotonic()
-    while (passed := time.monotonic() - began) < report.seconds:
+    while time.monotonic() - began < report.seconds:
         first, some = report.transactions * 10, rng.randrange(10)
         source.run(
             f"INSERT INTO t SELECT i, repeat('x', 300) FROM generate_series({first}, {first + 9}) i",
@@ -149,11 +172,8 @@ def _work(report: Report, source: Source, runs: list[Run], rng: random.Random) -
         )
         report.transactions += 1
         for run in runs:
-            run.revive(report)
-        if passed > KILL_SECONDS * (report.kills + 1):
-            runs[report.kills % len(runs)].kill()
-            report.kills += 1
-        time.sleep(PAUSE_SECONDS)  # Between two transactions.
+            run.kill_or_revive(report)
+        time.sleep(PAUSE_SECONDS)
 
 
 def rows_of(source: Source) -> list[tuple[Any, ...]]:
@@ -162,27 +182,25 @@ def rows_of(source: Source) -> list[tuple[Any, ...]]:
         return connection.execute(b"SELECT id, a FROM t ORDER BY id").fetchall()
 
 
-def landed(target: LandingTarget) -> list[tuple[Any, ...]]:
-    """Return what a table has, or what its changes lead to."""
+def landed(target: LandingTarget) -> tuple[list[tuple[Any, ...]], str]:
+    """Return what a table has, or what its changes lead to; and what is wrong with it."""
     table = read(target, "public.t")
     rows = [] if table is None else table.to_pylist()
     if target.mode == CURRENT:
-        return sorted((row["id"], row["a"]) for row in rows)
+        return sorted((row["id"], row["a"]) for row in rows), ""
     there: dict[int, tuple[Any, ...]] = {}
-    places = set()
     for row in sorted(rows, key=_place):
-        place_of_change = (row["_commit_lsn"], row["_seq"], row["_change_type"])
-        assert place_of_change not in places, "a change landed twice"
-        places.add(place_of_change)
         if row["_change_type"] in ("delete", "update_preimage"):
             there.pop(row["id"], None)
         else:
             there[row["id"]] = (row["id"], row["a"])
-    return sorted(there.values())
+    twice = len(rows) - len(set(map(_place, rows)))
+    return sorted(there.values()), f"{twice} changes have landed twice" if twice else ""
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["_commit_lsn"], row["_seq"], row["_change_type"] != "update_preimage"
+    is_after = row["_change_type"] not in ("delete", "update_preimage")
+    return row["_commit_lsn"], row["_lsn"], row["_seq"], is_after
 
 
 def main() -> int:

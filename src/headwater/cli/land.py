@@ -152,7 +152,7 @@ class LandFlags:
     )
     ducklake_catalog: str | None = from_flag(
         "--ducklake-catalog",
-        metavar="sqlite:PATH|postgres:CONNINFO",
+        metavar="sqlite:PATH|duckdb:PATH|postgres:CONNINFO",
         help="Database of DuckLake's catalog; default: a file of SQLite in the directory.",
     )
     catalog_impl: str = from_choice(

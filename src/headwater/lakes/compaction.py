@@ -112,7 +112,7 @@ def _groups(files: Iterable[DataFile], target_file_bytes: int) -> Iterator[list[
 def _merged(table: LakeTable, group: Iterable[DataFile]) -> DataFile:
     """Return a file of the rows of several."""
     assert table.landed.schema is not None
-    schema = table.file_schema(table.landed.schema)
+    schema = table.merging_schema(table.landed.schema)
     with errors_at(table.staging):
         rows = pa.concat_tables([_read(table, file, schema) for file in group])
         rows = pa.table(_sorted(rows).columns, schema=schema)
@@ -123,7 +123,7 @@ def _read(table: LakeTable, file: DataFile, schema: pa.Schema) -> pa.Table:
     """Return rows of a file; of columns that came later they have nothing."""
     paths, system = readable([table.locate(file.path)])
     rows: pa.Table = dataset(paths, schema=schema, format="parquet", filesystem=system).to_table()
-    return left_rows(rows, file.deleted)
+    return left_rows(table.merging_rows(file.path, rows), file.deleted)
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

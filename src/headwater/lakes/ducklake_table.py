@@ -13,7 +13,7 @@ run that is killed has committed all of a window, or nothing of it.
 The number of a snapshot is a primary key: of two that commit at a time one begins again. It goes on if nobody has
 touched the tables, and is refused otherwise.
 
-Known gaps: catalogs in files of DuckDB; stores; partitions; row ids are not kept when rows are written anew.
+Known gaps: partitions; row ids are not kept when rows are written anew.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ import uuid
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from headwater.base.overrides import override
-from headwater.base.whole_files import sync_directory
 from headwater.errors import LakeConflictError, LakeError, LakeNameError
 from headwater.lakes.deletes.deleted_rows import Positions, united
 from headwater.lakes.ducklake import expiry
@@ -55,6 +53,14 @@ from headwater.lakes.ducklake.catalog_table import (
 )
 from headwater.lakes.ducklake.columns import Column, NumberedColumns, arrow_type
 from headwater.lakes.ducklake.delete_files import PlacedDeletes, footer_size, write_deletes
+from headwater.lakes.ducklake.merged_files import (
+    can_merge,
+    has_origins,
+    merging_schema,
+    origin_of,
+    rows_until,
+    with_origins,
+)
 from headwater.lakes.ducklake.snapshots import NextSnapshot, last_snapshot, require_catalog
 from headwater.lakes.ducklake.table_changes import (
     ColumnSeen,
@@ -65,6 +71,7 @@ from headwater.lakes.ducklake.table_changes import (
     change_columns,
     create_table,
     end_files,
+    merge_files,
     note_settings,
 )
 from headwater.lakes.lake_schema import COLUMN_MARK
@@ -79,17 +86,18 @@ from headwater.lakes.lake_table import (
     errors_at,
     require_source,
 )
+from headwater.lakes.stores.places import Where, folder_at, is_address, make_folder, sync_folder
 from headwater.pg.lsn import Lsn
 
 _ATTEMPTS = 5
 T = TypeVar("T")
 
 
-class DuckLakeFormat(LakeFormat[Path]):
+class DuckLakeFormat(LakeFormat[Where]):
     """Tables of DuckLake of a target, in one catalog.
 
     Args:
-        place: the target's directory.
+        place: the target's directory, or its place in a store.
         catalog: see :func:`~headwater.lakes.ducklake.catalog_database.open_database`.
         deletes_beside: commits delete rows beside files.
 
@@ -100,7 +108,7 @@ class DuckLakeFormat(LakeFormat[Path]):
     stages_ahead = False
     """The numbers of columns are those that the next commit gives."""
 
-    def __init__(self, place: Path, catalog: str | None = None, *, deletes_beside: bool = False) -> None:
+    def __init__(self, place: Where, catalog: str | None = None, *, deletes_beside: bool = False) -> None:
         self._place, self._has_own, self._deletes_beside = place.absolute(), catalog is None, deletes_beside
         with errors_at(place):
             self.database = open_database(self._place, catalog)
@@ -110,7 +118,7 @@ class DuckLakeFormat(LakeFormat[Path]):
             self.database.close()
             raise
 
-    def table(self, place: Path, source: str, name: str) -> DuckLakeTable:
+    def table(self, place: Where, source: str, name: str) -> DuckLakeTable:
         return DuckLakeTable(self, place.absolute(), source, self._names(name))
 
     @property
@@ -166,29 +174,30 @@ class DuckLakeFormat(LakeFormat[Path]):
         expiry.forget_snapshots(self.database, kept_versions, older_than)
 
     @override
-    def expire(self, place: Path, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
+    def expire(self, place: Where, name: str, kept_versions: Container[int], older_than: datetime) -> Expired:
         """See :class:`LakeFormat`: files that are in no snapshot, and those of no commit."""
         table = self.entry(name)
         if table is None:
             return Expired(0, 0)
         with errors_at(place):
-            return Expired(*expiry.remove_files(self.database, table, self._data_path, older_than))
+            return Expired(*expiry.remove_files(self.database, table, place.absolute(), self._data_path, older_than))
 
-    def size(self, place: Path, name: str, version: int) -> TableSize:
+    def size(self, place: Where, name: str, version: int) -> TableSize:
         table = self._at(place, name, version)
         files = files_at(self.database, table, version, bounds=False)
-        return TableSize.of(_shown(row, [], version) for row in files)
+        return TableSize.of(_shown(_partial(row, table, version), [], version) for row in files)
 
     @override
-    def schema(self, place: Path, name: str, version: int) -> pa.Schema | None:
+    def schema(self, place: Where, name: str, version: int) -> pa.Schema | None:
         return _schema(self, self._at(place, name, version), version)
 
-    def _at(self, place: Path, name: str, version: int) -> FoundTable:
+    def _at(self, place: Where, name: str, version: int) -> FoundTable:
         """Return a table of which a version is there.
 
         Raises:
             LakeError: it is not.
         """
+        folder_at(place)  # delete files there may be read
         table = self.entry(name)
         if table is not None and not snapshot_is_there(self.database, version):
             latest = int(settings_of(self.database, table.number).get(SNAPSHOT, "-1"))
@@ -242,6 +251,11 @@ class _Prepared:
     columns: Sequence[Column]
     has_same_rows: bool
 
+    @property
+    def merges(self) -> bool:
+        """It puts a file in the place of several, whose rows say where they come from."""
+        return self.has_same_rows and len(self.files) == 1 and bool(self.removed) and has_origins(self.files[0].nulls)
+
 
 @dataclass(frozen=True)
 class _Placed:
@@ -284,12 +298,12 @@ class DuckLakeTable(LakeTable):
         LakeError: it cannot be read, or is another's.
     """
 
-    def __init__(self, form: DuckLakeFormat, place: Path, source: str, names: tuple[str, str]) -> None:
+    def __init__(self, form: DuckLakeFormat, place: Where, source: str, names: tuple[str, str]) -> None:
         self.place, self.names, self._form, self._source = place, names, form, source
         self._database = form.database
         self._files: dict[str, _Placed] | None = None
         with errors_at(place):
-            place.mkdir(parents=True, exist_ok=True)
+            make_folder(place)
         self._snapshot = last_snapshot(self._database)
         self._found = find_table(self._database, form.data_path, *names)
         self._version, self._landed = self._read()
@@ -319,7 +333,7 @@ class DuckLakeTable(LakeTable):
     @property
     def staging(self) -> str:
         """The table's directory; see :class:`LakeTable`: files that no snapshot has are none of the table's."""
-        return str(self.place)
+        return folder_at(self.place)
 
     @property
     def files(self) -> Mapping[str, DataFile]:
@@ -330,7 +344,7 @@ class DuckLakeTable(LakeTable):
         return self._form.deletes_beside
 
     def locate(self, path: str) -> str:
-        return os.path.join(self.staging, path)
+        return path if is_address(path) else os.path.join(self.staging, path)
 
     def _placed(self) -> dict[str, _Placed]:
         """Return the files of the table, as the catalog has them."""
@@ -355,6 +369,17 @@ class DuckLakeTable(LakeTable):
         if last_snapshot(self._database) != self._snapshot:
             self._files = None  # others may have merged files
         return self._numbered(schema)[1]
+
+    @override
+    def merging_schema(self, schema: pa.Schema) -> pa.Schema:
+        """See :class:`LakeTable`: with where each row comes from, unless others have deleted some beside files."""
+        fields = self.file_schema(schema)
+        has_deletes = any(placed.deletes is not None for placed in self._placed().values())
+        return fields if has_deletes or not can_merge(fields) else merging_schema(fields)
+
+    @override
+    def merging_rows(self, path: str, rows: pa.Table) -> pa.Table:
+        return with_origins(rows, origin_of(self._database, self._placed()[path].number))
 
     def _numbered(self, schema: pa.Schema) -> tuple[list[Column], pa.Schema]:
         known, begin = [], 1
@@ -389,7 +414,7 @@ class DuckLakeTable(LakeTable):
         with errors_at(self.place):
             added = [_new_file(file, numbers, self.locate(file.path)) for file in commit.added]
             deletes = {path: self._deleting(path, gone, commit.landed) for path, gone in commit.deleted.items()}
-            sync_directory(self.place)
+            sync_folder(self.place)
         return _Prepared(
             self, commit.landed, commit.removed, added, commit.added, deletes, columns, commit.has_same_rows
         )
@@ -402,8 +427,8 @@ class DuckLakeTable(LakeTable):
         before = placed.file.deleted
         every = positions if before is None else united(before.positions(), positions)
         name = f"part-{landed.commit_lsn:016X}-{uuid.uuid4().hex}-deletes.parquet"
-        size = write_deletes(self.place / name, self.locate(path), every)
-        footer = footer_size(self.locate(name))
+        size = write_deletes(self.locate(name), self.locate(path), every)
+        footer = footer_size(self.locate(name), size)
         return NewDeletes(placed.number, placed.deletes, name, len(every), size, footer)
 
     def write(self, snapshot: NextSnapshot, own: _Prepared) -> _Made:
@@ -417,8 +442,12 @@ class DuckLakeTable(LakeTable):
         self._require_unchanged(own, placed or {})
         entry = self._found or create_table(snapshot, self._form.data_path, *self.names, f"{self.place}/")
         change_columns(snapshot, entry, own.columns)
-        end_files(snapshot, entry, [(placed or {})[path].number for path in own.removed])
-        numbers = add_files(snapshot, entry, own.columns, own.added)
+        gone = [(placed or {})[path].number for path in own.removed]
+        if own.merges:
+            numbers = [merge_files(snapshot, entry, own.columns, own.added[0], gone)]
+        else:
+            end_files(snapshot, entry, gone)
+            numbers = add_files(snapshot, entry, own.columns, own.added)
         deletes = dict(zip(own.deletes, add_deletes(snapshot, entry, list(own.deletes.values())), strict=True))
         _note_changes(snapshot, entry.number, own)
         marks = _marks(own.landed.schema, own.columns)
@@ -477,7 +506,7 @@ class DuckLakeTable(LakeTable):
 def _note_changes(snapshot: NextSnapshot, table: int, own: _Prepared) -> None:
     """Say in a snapshot what is done to a table."""
     if own.has_same_rows:
-        snapshot.changes.append(f"compacted_table:{table}")
+        snapshot.changes.append(f"{'merge_adjacent' if own.merges else 'compacted_table'}:{table}")
         return
     if own.added or not (own.removed or own.deletes):
         snapshot.changes.append(f"inserted_into_table:{table}")
@@ -492,7 +521,7 @@ def _new_file(file: DataFile, numbers: Mapping[str, int], place: str) -> NewFile
         for name, nulls in file.nulls.items()
         if name in numbers
     }
-    return NewFile(file.path, file.rows, file.size, footer_size(place), seen)
+    return NewFile(file.path, file.rows, file.size, footer_size(place, file.size), seen)
 
 
 def _marks(schema: pa.Schema, columns: Sequence[Column]) -> str:
@@ -514,6 +543,13 @@ def _schema(form: DuckLakeFormat, table: FoundTable, snapshot: int) -> pa.Schema
         mark: Any = {COLUMN_MARK: marks[str(column.number)].encode()} if str(column.number) in marks else None
         fields.append(pa.field(column.name, arrow_type(column, columns), metadata=mark))
     return pa.schema(fields)
+
+
+def _partial(row: FileRow, table: FoundTable, snapshot: int) -> FileRow:
+    """Return a file with the rows that it has in a snapshot."""
+    if row.partial_max is None or row.partial_max <= snapshot:
+        return row
+    return replace(row, rows=rows_until(os.path.join(table.directory, row.path), snapshot))
 
 
 def _shown(row: FileRow, columns: Sequence[Column], snapshot: int) -> DataFile:

@@ -16,6 +16,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -276,6 +278,28 @@ class LakeTable(ABC):
         """
         return schema
 
+    def merging_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a file that is made of several, see :meth:`file_schema`; maybe with the format's own.
+
+        Args:
+            schema: as the next commit will have them.
+
+        Raises:
+            LakeError: see there.
+        """
+        return self.file_schema(schema)
+
+    def merging_rows(self, path: str, rows: pa.Table) -> pa.Table:  # noqa: ARG002
+        """Return rows of a file as they go into one that is made of several.
+
+        Args:
+            path: the file's; rows: all of it, in their order, with the columns of :meth:`merging_schema`.
+
+        Raises:
+            LakeError: the file is not the table's any more.
+        """
+        return rows
+
     @abstractmethod
     def commit(
         self, added: list[DataFile], landed: Landed, removed: Sequence[str] = (), *, has_same_rows: bool = False
@@ -346,6 +370,7 @@ class TableCommit:
     Attributes:
         table: to commit to; added, landed, removed, has_same_rows: see there.
         deleted: see :meth:`LakeTable.commit_deleting`.
+        turn: those of a later turn are not made before it, as rows that they take away are in it.
     """
 
     table: LakeTable
@@ -354,6 +379,7 @@ class TableCommit:
     removed: Sequence[str] = ()
     has_same_rows: bool = False
     deleted: Mapping[str, Positions] = field(default_factory=dict)
+    turn: int = 0
 
     def make(self) -> None:
         """Commit to this table.
@@ -454,12 +480,16 @@ class LakeFormat(ABC, Generic[P]):
         return None
 
     def commit(self, commits: Sequence[TableCommit]) -> None:
-        """Commit to the tables of a window: several at a time, or together where the format can.
+        """Commit to the tables of a window: several of a turn at a time, or all together where the format can.
+
+        Args:
+            commits: in the order of their turns.
 
         Raises:
-            LakeError: as :meth:`LakeTable.commit`; others may have been committed.
+            LakeError: as :meth:`LakeTable.commit`; others may have been committed, but none of a later turn.
         """
-        overlapped(TableCommit.make, commits)
+        for _, of_turn in groupby(commits, attrgetter("turn")):
+            overlapped(TableCommit.make, list(of_turn))
 
     def close(self) -> None:
         """Let go of what the format holds; most hold nothing."""

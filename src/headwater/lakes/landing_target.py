@@ -11,6 +11,7 @@ from typing import Any, overload
 from headwater.errors import LakeError, UsageError
 from headwater.lakes.catalogs.table_places import OF_CATALOG, OF_TARGET
 from headwater.lakes.delta_table import DeltaFormat
+from headwater.lakes.ducklake.catalog_database import NO_CATALOG_IN_STORES, whole_catalog
 from headwater.lakes.lake_schema import EVOLVE, SPLIT
 from headwater.lakes.lake_table import LakeFormat, errors_at
 from headwater.lakes.parquet_table import ParquetFormat
@@ -80,8 +81,8 @@ class LandingTarget:
         follows_oid: a mirror is of the same table of the source when that is renamed; else of the name.
         write_mode: one of :data:`WRITE_MODES`; each run may have another one.
         table_location: of tables of Iceberg, one of :data:`headwater.lakes.catalogs.table_places.TABLE_LOCATIONS`.
-        ducklake_catalog: of DuckLake's tables, ``sqlite:PATH`` or ``postgres:CONNINFO``; None for a file of SQLite
-            in the directory.
+        ducklake_catalog: of DuckLake's tables, ``sqlite:PATH``, ``duckdb:PATH`` or ``postgres:CONNINFO``, of which
+            paths are made absolute, too; None for a file of SQLite in the directory.
         rewrite_budget: with deletes beside files, bytes that a window may write anew of a table to fold them away.
         tables: settings of some tables; the same at each run, but for what may change.
         mask_secret: that masks of these are made with; empty for none. It is kept nowhere.
@@ -108,6 +109,7 @@ class LandingTarget:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", self.where.absolute())
+        object.__setattr__(self, "ducklake_catalog", whole_catalog(self.ducklake_catalog))
 
     @property
     def place(self) -> Path:
@@ -255,8 +257,7 @@ def _iceberg(target: LandingTarget) -> LakeFormat[Any]:
 def _ducklake(target: LandingTarget) -> LakeFormat[Any]:
     from headwater.lakes.ducklake_table import DuckLakeFormat
 
-    place = require_local(target.where, "tables of DuckLake", "land to a directory (--to DIR)")
-    return DuckLakeFormat(place, target.ducklake_catalog, deletes_beside=target.write_mode == MERGE_ON_READ)
+    return DuckLakeFormat(target.where, target.ducklake_catalog, deletes_beside=target.write_mode == MERGE_ON_READ)
 
 
 def _spark(target: LandingTarget) -> LakeFormat[Any]:
@@ -294,8 +295,8 @@ def require_possible(target: LandingTarget) -> None:
 def _lacking(target: LandingTarget) -> list[tuple[str, str]]:
     """Return what of a target cannot be in a store, in words, and what to do instead."""
     lacking = []
-    if target.format == "ducklake":
-        lacking.append(("tables of DuckLake", _TO_DIRECTORY))
+    if target.format == "ducklake" and target.ducklake_catalog is None:
+        lacking.append(NO_CATALOG_IN_STORES)
     if target.format == "iceberg" and target.iceberg_catalog is None:
         lacking.append(("the catalog of SQLite that a directory has", "name another one (--iceberg-catalog NAME)"))
     if target.catalog_impl != PYTHON_IMPL:

@@ -66,5 +66,5 @@ def brought_rows(
     rows = ExistingRows(lsn, copy.start_lsn, tables, arrival.change.lsn)
     staged: list[DataFile] = []
     load = InitialLoad(whole, rows, loads, places[1])
-    load.run(engine, lambda tables: staged.extend(file for _, files in tables for file in files), progress)
+    load.run(engine, lambda tables, _: staged.extend(file for _, files in tables for file in files), progress)
     return staged

@@ -64,8 +64,8 @@ class TableLoad:
     form: ChangeTable
 
 
-Commit = Callable[[list[tuple[int, list[DataFile]]]], None]
-"""Commits the files of tables, by their numbers among those that are loaded."""
+Commit = Callable[[list[tuple[int, list[DataFile]]], Exchange], None]
+"""Commits the files of tables, by their numbers among those loaded; the exchange runs what tasks do besides."""
 
 MOST_TOGETHER, SMALL_BLOCKS = 64, 1024
 """Parts of tables in a task, which have so many pages together; and tables that are committed at a time."""
@@ -104,12 +104,12 @@ class InitialLoad:
         try:
             copy = self._copy()
             engine = engine.for_bytes(bytes_to_read(copy, self._leaves, self._stretch))
-            with engine.open_exchange() as exchange:
+            with engine.open_exchange() as exchange, engine.open_exchange() as besides:
                 reader = open_heaps(
                     engine, self.opened.directory, copy, self._stretch, self._leaves, self.place, progress
                 )
                 toasts = reader.toasts(engine, toast_files_of(self._leaves), progress)
-                self._write(exchange, reader, toasts, commit, progress)
+                self._write(exchange, reader, toasts, partial(_commit_each, commit, besides), progress)
         finally:
             shutil.rmtree(self.place, ignore_errors=True)
 
@@ -142,7 +142,7 @@ class InitialLoad:
         exchange: Exchange,
         reader: HeapReader,
         toasts: dict[Locator, ToastValues],
-        commit: Commit,
+        commit: Callable[[list[tuple[int, list[DataFile]]]], None],
         progress: Progress | None,
     ) -> None:
         parts = list(self._parts(reader, {file: number for number, file in enumerate(toasts)}))
@@ -159,9 +159,9 @@ class InitialLoad:
                     written[number] += [] if file is None else [file]
                     waiting[number] -= 1
                     ready += [] if waiting[number] else [number]
-                _commit_each(commit, [(number, written[number]) for number in ready])
+                commit([(number, written[number]) for number in ready])
                 ready = []
-        _commit_each(commit, [(number, []) for number in ready])
+        commit([(number, []) for number in ready])
 
     def _parts(self, reader: HeapReader, numbers: Mapping[Locator, int]) -> Iterator[_Part]:
         for number, load in enumerate(self.loads):
@@ -171,9 +171,9 @@ class InitialLoad:
                     yield _Part(number, pages, leaf.schema, toast)
 
 
-def _commit_each(commit: Commit, tables: list[tuple[int, list[DataFile]]]) -> None:
+def _commit_each(commit: Commit, exchange: Exchange, tables: list[tuple[int, list[DataFile]]]) -> None:
     for first in range(0, len(tables), MOST_TOGETHER):
-        commit(tables[first : first + MOST_TOGETHER])
+        commit(tables[first : first + MOST_TOGETHER], exchange)
 
 
 def _together(parts: Iterable[_Part]) -> Iterator[tuple[_Part, ...]]:

@@ -287,7 +287,7 @@ class Mirror(Mode):
 
     def loaded(self, landing: Landing, files: list[DataFile], lsn: int, merging: Merging) -> Settled:
         """Merge the same rows, in the order of the key."""
-        staged = [Written(landing.number, file, lsn) for file in files]
+        staged = [Written(landing.number, file, lsn, was_there=True) for file in files]
         merged = list(self.settled([landing], {landing.number: staged}, merging))
         return replace(merged[0], last=lsn) if merged else Settled(landing, [], [], lsn, 0)
 

@@ -18,7 +18,7 @@ from headwater.catalog.relation import RelationSchema
 from headwater.errors import HeadwaterError, LakeError, errors_of_table
 from headwater.jobs.background_step import BackgroundStep
 from headwater.jobs.engine import Engine
-from headwater.jobs.exchange import Arrived, Handed, Work
+from headwater.jobs.exchange import Arrived, Exchange, Handed, Work
 from headwater.lakes.lake_table import DataFile, LakeTable
 from headwater.lakes.paused import PausedTable
 from headwater.lakes.target_directory import Lake
@@ -26,7 +26,7 @@ from headwater.landing.brought_rows import brought_rows
 from headwater.landing.existing_rows import ExistingRows, ExistingTable, consistent_point, existing_rows
 from headwater.landing.initial_load import InitialLoad, TableLoad
 from headwater.landing.landing_modes import Mode
-from headwater.landing.landing_tasks import files_by_table, run_merge, write_changes
+from headwater.landing.landing_tasks import files_by_table, merged, write_changes
 from headwater.landing.landing_watch import CommittedTable, LandedWindow, LandingWatch
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.landing.mirrors.merge_task import Merged
@@ -541,14 +541,15 @@ class LandingPass:
         landings = [self._landing(number, source) for number, source in enumerate(sources)]
         loads = [TableLoad(table, landing.changes) for table, landing in zip(waiting, landings, strict=True)]
 
-        def loaded(number: int, files: list[DataFile]) -> Settled:
+        def loaded(number: int, files: list[DataFile], merging: Merging) -> Settled:
             landing = landings[number]
             has_marker = landing.source.replaces is not None and landing.mirror is None
             marker = [replace_marker(landing).file] if has_marker else []
-            return self.mode.loaded(landing, [*marker, *files], rows.lsn, self._merging)
+            return self.mode.loaded(landing, [*marker, *files], rows.lsn, merging)
 
-        def commit(tables: list[tuple[int, list[DataFile]]]) -> None:
-            self._commit([loaded(number, files) for number, files in tables])
+        def commit(tables: list[tuple[int, list[DataFile]]], exchange: Exchange) -> None:
+            merging = replace(self._merging, run=lambda merges: merged(merges, exchange, self.ahead.job_progress()))
+            self._commit([loaded(number, files, merging) for number, files in tables])
 
         with timed(self.ahead.seconds, "existing rows"):
             load = InitialLoad(self.opened, rows, loads, self.lake.scratch)
@@ -591,13 +592,8 @@ class LandingPass:
 
     def _merged(self, merges: Sequence[MergeTask]) -> list[Merged]:
         """Have tasks merge files."""
-        results: list[Merged] = []
         exchange = self.ahead.exchange_for(sum(merge.size for merge in merges))
-        with exchange.run("merge", run_merge, merges, self.ahead.job_progress()) as arriving:
-            for (arrived,) in arriving:
-                arrived.remove()
-                results.append(arrived.summary)
-        return results
+        return merged(merges, exchange, self.ahead.job_progress())
 
     def _commit(self, settled: Sequence[Settled]) -> None:
         began = time.monotonic()

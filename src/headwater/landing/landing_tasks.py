@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from headwater.base.overlapped import overlapped
 from headwater.errors import errors_of_table
-from headwater.jobs.exchange import Arrived, Handed, Write
+from headwater.jobs.exchange import Arrived, Exchange, Handed, Write
+from headwater.jobs.outcome import Progress
 from headwater.lakes.data_files import write_data_file
 from headwater.lakes.lake_table import file_name
 from headwater.landing.mirrors.landed_files import MergeTask, Written, notes
@@ -59,8 +60,18 @@ def files_by_table(arriving: Iterable[list[Arrived[list[Written]]]], bringing: B
     return files_of
 
 
-def run_merge(task: MergeTask) -> Iterator[Write[Merged]]:
-    """Merge a group of a mirror's files, in a task."""
+def merged(merges: Sequence[MergeTask], exchange: Exchange, progress: Progress | None) -> list[Merged]:
+    """Have tasks merge groups of mirrors' files."""
+    results: list[Merged] = []
+    with exchange.run("merge", _run_merge, merges, progress) as arriving:
+        for (arrived,) in arriving:
+            arrived.remove()
+            results.append(arrived.summary)
+    return results
+
+
+def _run_merge(task: MergeTask) -> Iterator[Write[Merged]]:
+    """Merge a group, in a task."""
     yield lambda _: task.run()
 
 

@@ -189,6 +189,7 @@ class _SlotLanding:
             self.stream.confirm(window.hi)
             self.result.resolved_lsn = window.hi
             self.watch.passed(self._passed(window, before, last, time.monotonic() - began))
+        self.stream.confirm_reached(is_told)
 
     def _next(self, is_told: Callable[[], bool]) -> SlotWindow | None:
         with timed(self.result.seconds, "receive"):

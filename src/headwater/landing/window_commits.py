@@ -7,6 +7,7 @@ format has such a one: a mirror begins when its table has a column.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from headwater.lakes.lake_table import Landed, TableCommit, TableSize
 from headwater.lakes.target_directory import Lake
@@ -24,7 +25,7 @@ def commit_tables(lake: Lake, settled: Sequence[Settled], source: str) -> list[C
     Raises:
         LakeError: a table cannot be committed.
     """
-    settled = [table for table in settled if len(table.landing.schema)]
+    settled = sorted((table for table in settled if len(table.landing.schema)), key=attrgetter("turn"))
     lake.tables.commit([_commit_of(table, source) for table in settled])
     return [_committed(table) for table in settled]
 
@@ -36,4 +37,5 @@ def _committed(settled: Settled) -> CommittedTable:
 
 def _commit_of(settled: Settled, source: str) -> TableCommit:
     landed = Landed(settled.last, settled.landing.schema, source)
-    return TableCommit(settled.landing.table, settled.added, landed, settled.removed, deleted=settled.deleted)
+    table, deleted = settled.landing.table, settled.deleted
+    return TableCommit(table, settled.added, landed, settled.removed, deleted=deleted, turn=settled.turn)

@@ -7,6 +7,9 @@ from functools import cache
 
 from headwater.pg.data_files import read_rows
 
+MOST_NAME_BYTES = 63
+"""NAMEDATALEN without its last byte."""
+
 _SAFE = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -18,6 +21,17 @@ def keywords(major: int) -> frozenset[str]:
     servers for them.
     """
     return frozenset(word for (word,) in read_rows("keywords.txt", major))
+
+
+def cut_name(name: str) -> str:
+    """Cut a name to the length that names can have, where a character ends (truncate_identifier)."""
+    data = name.encode("utf-8", "surrogateescape")
+    return name if len(data) <= MOST_NAME_BYTES else data[:MOST_NAME_BYTES].decode("utf-8", "ignore")
+
+
+def folded_name(name: str) -> str:
+    """Fold a name to lower case: of ASCII alone, as of encodings with several bytes (downcase_identifier)."""
+    return "".join(char.lower() if char.isascii() else char for char in name)
 
 
 def quote_identifier(name: str, major: int) -> str:

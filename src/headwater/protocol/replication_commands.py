@@ -9,14 +9,14 @@ PostgreSQL: repl_gram.y, repl_scanner.l (14 to 19).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from headwater.errors import SessionError
+from headwater.pg.identifiers import cut_name, folded_name
 from headwater.pg.sqlstates import SYNTAX_ERROR
 from headwater.pg.version import Version
-from headwater.protocol.startup import MOST_NAME_BYTES
 
 Value = str | int | bool | None
 Options = tuple[tuple[str, Value], ...]
@@ -178,12 +178,13 @@ _TOKEN = re.compile(
 )
 
 
-def parse_command(text: str, version: Version) -> Command | None:
+def parse_command(text: str, version: Version, note_cut: Callable[[str], None] | None = None) -> Command | None:
     """Parse a command.
 
     Args:
         text: of a simple query.
         version: of the server that is stood for.
+        note_cut: called with each name that is cut, when it is read.
 
     Returns:
         the command, None if the text is SQL.
@@ -195,7 +196,7 @@ def parse_command(text: str, version: Version) -> Command | None:
     first = next(_tokens(text, keywords), None)
     if first is None or first.kind not in _first_words(version):
         return None
-    return _Parser(_tokens(text, keywords), version).command()
+    return _Parser(_tokens(text, keywords, note_cut), version).command()
 
 
 def _first_words(version: Version) -> set[str]:
@@ -212,7 +213,7 @@ def _keywords(version: Version) -> set[str]:
     return words | ({"TWO_PHASE"} if version.options_in_parentheses else set(_BACKUP_WORDS))
 
 
-def _tokens(text: str, keywords: set[str]) -> Iterator[_Token]:
+def _tokens(text: str, keywords: set[str], note_cut: Callable[[str], None] | None = None) -> Iterator[_Token]:
     """Give the words of a text; a quote that is left open is an error."""
     at = 0
     while at < len(text):
@@ -222,15 +223,22 @@ def _tokens(text: str, keywords: set[str]) -> Iterator[_Token]:
         kind = match.lastgroup
         if kind == "open":
             _syntax_error("unterminated quoted string")
-        if kind is not None:
-            yield _token(kind, match[kind], keywords)
+        token = None if kind is None else _token(kind, match[kind], keywords)
+        if token is not None and token.kind == _IDENT:
+            name = str(token.value)
+            token = _Token(_IDENT, cut_name(name))
+            if note_cut is not None and token.value != name:
+                note_cut(name)
+        if token is not None:
+            yield token
 
 
 def _token(kind: str, text: str, keywords: set[str]) -> _Token:
+    """Return what a word stands for; a name is not cut yet."""
     if kind == "word":
-        return _Token(text) if text in keywords else _Token(_IDENT, _cut(_folded(text)))
+        return _Token(text) if text in keywords else _Token(_IDENT, folded_name(text))
     if kind == "quoted":
-        return _Token(_IDENT, _cut(text.replace('""', '"')))
+        return _Token(_IDENT, text.replace('""', '"'))
     if kind == "string":
         return _Token(_STRING, text.replace("''", "'"))
     if kind == "number":
@@ -245,16 +253,6 @@ def _cut_number(text: str, base: int) -> int:
     """Return a number's low 32 bits; of one beyond 64 bits the largest is taken (strtoul)."""
     digits = text.lstrip("0") or "0"
     return min(int(digits, base), 2**64 - 1) & 0xFFFFFFFF if len(digits) <= 20 else 0xFFFFFFFF
-
-
-def _folded(name: str) -> str:
-    """Fold a name to lower case: of ASCII alone, as of encodings with several bytes (downcase_identifier)."""
-    return "".join(char.lower() if char.isascii() else char for char in name)
-
-
-def _cut(name: str) -> str:
-    """Cut a name where a character ends (truncate_identifier)."""
-    return name.encode("utf-8", "surrogateescape")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def _syntax_error(message: str = "syntax error") -> NoReturn:

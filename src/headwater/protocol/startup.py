@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import SessionError
+from headwater.pg.identifiers import MOST_NAME_BYTES
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
     INVALID_AUTHORIZATION,
@@ -22,9 +23,6 @@ from headwater.pg.sqlstates import (
 )
 from headwater.pg.version import Version
 from headwater.protocol.frontend_messages import BrokenMessageError
-
-MOST_NAME_BYTES = 63
-"""NAMEDATALEN without its last byte."""
 
 LEAST_PACKET, MOST_PACKET = 4, 10_000
 """Bytes of a start-up packet without its length (MAX_STARTUP_PACKET_LENGTH)."""
@@ -142,7 +140,7 @@ class SessionRequest:
         user: the role.
         database: its name; empty on a connection of physical replication.
         is_replication: commands of replication are understood.
-        settings: names, in lower case, and values, in their order.
+        settings: names, as the client spells them, and values, in their order.
     """
 
     user: str
@@ -163,7 +161,7 @@ def session_request(message: StartupMessage) -> SessionRequest:
     if not user:
         raise SessionError("no PostgreSQL user name specified in startup packet", sqlstate=INVALID_AUTHORIZATION)
     options = parameters.pop("options", "")
-    settings = [*switches(options), *((name.lower(), value) for name, value in parameters.items())]
+    settings = [*switches(options), *parameters.items()]
     named = "" if mode == "physical" else database or user
     return SessionRequest(_cut(user), _cut(named), mode != "", tuple(settings))
 
@@ -216,7 +214,7 @@ def switches(options: str) -> Iterator[tuple[str, str]]:
         if not is_given:
             kind = "-c " if word.startswith("-c") else "--"
             raise SessionError(f"{kind}{text} requires a value", sqlstate=SYNTAX_ERROR)
-        yield name.replace("-", "_").lower(), value
+        yield name.replace("-", "_"), value
 
 
 def _split_options(text: str) -> Iterator[str]:

@@ -145,6 +145,29 @@ class SlotStream:
         if self._feed is not None:
             self._feed.confirm(lsn)
 
+    def confirm_reached(self, is_told: Callable[[], bool]) -> None:
+        """Let the server know what was durable before this run, where no window has done so.
+
+        It does not know where a run was killed between the reader's note and the confirmation. The server is waited for
+        until it has come there: only then it lets go of the WAL before.
+
+        Args:
+            is_told: tells whether to end without that.
+
+        Raises:
+            ServerError: the server refuses.
+            ConnectionLostError: the connection is lost.
+        """
+        connection, at = self._connection, self.facts.confirmed
+        if connection is None or not at < self.reached <= self.facts.flushed:
+            return
+        feed = SlotFeed(self._start(connection), at, asks=True)
+        self._connection = None
+        with feed:
+            feed.confirm(self.reached)
+            while at < self.reached and not is_told():
+                at = feed.take(WAIT_SECONDS).reached
+
     def window(self, most_bytes: int, is_told: Callable[[], bool], present: int | None = None) -> SlotWindow | None:
         """Wait for the next window.
 
@@ -247,6 +270,13 @@ class SlotStream:
         """
         if facts.source != self.facts.source:
             raise ServerError(f"the server is of {facts.source}, expected {self.facts.source} as before")
+        # A slot that was just made may begin behind where the log ended a moment before.
+        if max(facts.flushed, facts.confirmed) < self.reached:
+            raise ServerError(
+                f"the server's log ends at {Lsn(facts.flushed)}, and the slot was read up to {Lsn(self.reached)}: the "
+                "server has lost what is between, and what it writes there now would be left out",
+                hint="it was restored, or a standby took over that lagged behind; begin with another place and slot",
+            )
         if facts.confirmed > self.reached:
             raise ServerError(
                 f'replication slot "{self._address.slot}" was confirmed up to {Lsn(facts.confirmed)}, what was read '

@@ -199,8 +199,23 @@ def settings_of_standbys(data: bytes, major: int) -> dict[str, int]:
     Args:
         data: of a control file that :func:`parse_control_file` has read; major: PostgreSQL's major version.
     """
-    at = -(-(_LAYOUTS[major].recovery_at + _RECOVERY.size) // 4) * 4
-    return dict(zip(_STANDBY_SETTINGS, _STANDBY.unpack_from(data, at), strict=True))
+    return dict(zip(_STANDBY_SETTINGS, _STANDBY.unpack_from(data, _settings_at(major)), strict=True))
+
+
+def without_commit_times(data: bytes, major: int) -> bytes:
+    """Return a control file of a cluster that keeps no commit times: replay does not write them, either.
+
+    Args:
+        data: of a control file that :func:`parse_control_file` has read; major: PostgreSQL's major version.
+    """
+    at, crc_at = _settings_at(major) + _STANDBY.size, _LAYOUTS[major].crc_at
+    changed = data[:at] + bytes(1) + data[at + 1 : crc_at]
+    return changed + crc32c(changed).to_bytes(4, "little") + data[crc_at + 4 :]
+
+
+def _settings_at(major: int) -> int:
+    """Return where the settings that standbys need begin; ``track_commit_timestamp`` follows them."""
+    return -(-(_LAYOUTS[major].recovery_at + _RECOVERY.size) // 4) * 4
 
 
 def _major(control_version: int, catalog_version: int, file: str) -> int:

@@ -23,6 +23,7 @@ from typing import IO
 from headwater.base.locks import lock, open_lock
 from headwater.base.system_errors import errors_as
 from headwater.errors import SessionError, SlotError, SlotInUseError
+from headwater.pg.identifiers import MOST_NAME_BYTES
 from headwater.pg.sqlstates import (
     CONFIGURATION_LIMIT_EXCEEDED,
     DUPLICATE_OBJECT,
@@ -31,7 +32,6 @@ from headwater.pg.sqlstates import (
     OBJECT_IN_USE,
     UNDEFINED_OBJECT,
 )
-from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.slots.invalidation import invalidate, invalidation_of
 from headwater.slots.slot import Slot
 from headwater.slots.slot_directory import OpenSlot, clear_all_remains, create_slot, is_slot, open_slot, read_slot

@@ -64,7 +64,7 @@ from headwater.walsender.served import Served
 from headwater.walsender.session_context import SessionContext
 from headwater.walsender.session_knowledge import SessionKnowledge
 from headwater.walsender.sessions.extended_queries import ExtendedQueries
-from headwater.walsender.sessions.session_settings import ClientSettings
+from headwater.walsender.sessions.session_settings import ClientSettings, is_cut
 from headwater.walsender.simple_queries import SimpleQueries
 from headwater.walsender.statements import Statements
 
@@ -255,6 +255,8 @@ class Session:
         settings.begin()
         self._begun = self._new_context(request, user, settings)
         self.key = secrets.token_bytes(_WIDE_KEY if minor >= 2 else _NARROW_KEY)
+        cut = [value for name, value in request.settings if is_cut(name, value)]
+        self._connection.send(self._context.statements.cut_notices(cut))
         self._connection.send(self._context.changed_settings() + backend_key_data(self.pid, self.key))
         self._context.ready()
 

@@ -13,7 +13,7 @@ from headwater.errors import HeadwaterError, SessionError
 from headwater.jobs.unforeseen import unforeseen
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED, OBJECT_NOT_IN_PREREQUISITE_STATE
 from headwater.protocol.backend_messages import COPY_DONE, EMPTY_QUERY, command_complete, copy_out_response
-from headwater.protocol.replication_commands import StartLogical, StartPhysical, parse_command
+from headwater.protocol.replication_commands import Command, StartLogical, StartPhysical, parse_command
 from headwater.walsender.commands import ReplicationCommands
 from headwater.walsender.connection import ConnectionClosedError
 from headwater.walsender.operating.answer_counts import Layer
@@ -66,7 +66,7 @@ class SimpleQueries:
     async def _done(self, text: str) -> bool:
         """Do what a query asks for; False: the session ends."""
         context = self._context
-        command = parse_command(text, context.served.cluster.version) if context.request.is_replication else None
+        command = self._command(text) if context.request.is_replication else None
         if log.isEnabledFor(logging.DEBUG):  # as a server with log_replication_commands and log_statement = all
             log.info("%s: %s", "statement" if command is None else "received replication command", text)
         if command is None:
@@ -80,6 +80,14 @@ class SimpleQueries:
         context.connection.send(await self._commands.answer(command))
         context.served.counts.answered(Layer.COMMANDS)
         return True
+
+    def _command(self, text: str) -> Command | None:
+        """Parse a command of replication, with notices of the names that are cut."""
+        names = list[str]()
+        try:
+            return parse_command(text, self._context.served.cluster.version, names.append)
+        finally:
+            self._context.connection.send(self._context.statements.cut_notices(names))
 
     async def _answer_sql(self, text: str) -> None:
         if not self._context.request.database:
@@ -95,6 +103,8 @@ class SimpleQueries:
 
     def _send_copy(self, statement: str) -> None:
         """Send the rows of a COPY; runs in a thread, which waits while the client does not take them."""
+        for notices in self._context.statements.cut_names(statement):
+            self._context.send_from_thread(notices)
         copied = self._context.statements.copied(statement)
         self._context.send_from_thread(copy_out_response(copied.column_count, copied.is_binary))
         count = 0

@@ -14,8 +14,9 @@ its settings, no more: what functions did to slots stays, as on a server.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 from headwater.errors import HeadwaterError, SessionError
@@ -64,6 +65,7 @@ from headwater.walsender.queries.session_statements import (
     Discard,
     Fetch,
     SessionStatement,
+    SetSetting,
     Show,
     is_exit,
     session_statement,
@@ -75,15 +77,19 @@ from headwater.walsender.served_cluster import SessionSnapshot
 from headwater.walsender.sessions.clock import now
 from headwater.walsender.sessions.interruption import Interruption
 from headwater.walsender.sessions.portals import CursorRows, Portal, Portals
-from headwater.walsender.sessions.session_settings import ClientSettings
+from headwater.walsender.sessions.session_settings import ClientSettings, is_cut
 from headwater.walsender.sessions.transactions import NO_TRANSACTION, Transaction
 from headwater.walsender.sql.copy_shapes import parse_copy
+from headwater.walsender.sql.long_names import cut_notice, long_names
 from headwater.walsender.sql.publisher_answers import PublisherAnswers
 from headwater.walsender.sql.results import Result
 from headwater.walsender.sql.sequence_answers import SequenceQuery
 
 _TEXTS = frozenset((18, 19, 25, 114, 705, 1042, 1043))
 """Types whose binary form is text in the client's encoding."""
+_WITHOUT_NOTICES = ("warning", "error", "fatal", "panic")
+"""Values of client_min_messages."""
+
 log = logging.getLogger("headwater.walsender")
 
 _PIECE = 256 << 10
@@ -171,10 +177,29 @@ class Statements:
             SessionError: one of them is refused; those before it have been answered.
         """
         self.portals.drop_unnamed()
+        yield from self.cut_names(query)
         for statement in self.parsed(query):
             prepared = self._prepared(statement, ParameterTypes(is_open=False))
             outcome = prepared.bind([])(())
             yield from _sent(outcome, self.settings.encoded)
+
+    def cut_names(self, query: str) -> Iterator[bytes]:
+        """Give notices of the names that are cut in a query, as far as it is parsed."""
+        names = list(long_names(query))
+        if not names:
+            return
+        end = len(query)
+        try:
+            self.parsed(query)
+        except SessionError as error:
+            end = end if error.position is None else error.position
+        yield self.cut_notices(name for name, position in names if position <= end)
+
+    def cut_notices(self, names: Iterable[str]) -> bytes:
+        """Return notices of names that are cut; nothing if the client wants none."""
+        if self.settings.show("client_min_messages")[1].lower() in _WITHOUT_NOTICES:
+            return b""
+        return b"".join(cut_notice(name, self.settings.encoded) for name in names)
 
     def parsed(self, query: str) -> list[ParsedStatement]:
         """Split a query into statements; a long one, which is not parsed, can be one of a known shape."""
@@ -401,6 +426,8 @@ class Statements:
             return self._close_cursor(own)
         had_block = self.transaction.status != IDLE
         outcome = self.transaction.run(own)
+        if isinstance(own, SetSetting) and own.value is not None and is_cut(own.name, own.value):
+            outcome = replace(outcome, before=self.cut_notices([own.value]) + outcome.before)
         if had_block and self.transaction.has_ended:
             self.portals.end_transaction(commits=outcome.tag == "COMMIT")
         return outcome

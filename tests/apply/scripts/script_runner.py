@@ -6,6 +6,7 @@ Subscriptions run in threads, with what the command's flags come to; commands th
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -178,7 +179,7 @@ class Applied:
 
     def wait_for(self, end: int) -> None:
         """Wait until all up to there is durable on the target, with all tables ready, as long as it comes further."""
-        far = (0, 0)
+        far = (0, 0, 0)
 
         def comes_further() -> bool:
             nonlocal far
@@ -193,12 +194,12 @@ class Applied:
         status = self.status()
         return self._reached()[0] >= end and all(table["srsubstate"] == "r" for table in status["tables"])
 
-    def _reached(self) -> tuple[int, int]:
-        """Return what is durable, and how many tables are ready."""
+    def _reached(self) -> tuple[int, int, int]:
+        """Return what is durable, how many tables are ready, and how much it has said, as of conflicts in between."""
         assert self._thread.is_alive(), self.failure
         status = self.status()
         ready = sum(table["srsubstate"] == "r" for table in status["tables"])
-        return int(Lsn.parse(status["durable_lsn"] or "0/0")), ready
+        return int(Lsn.parse(status["durable_lsn"] or "0/0")), ready, len(self.said)
 
 
 @dataclass
@@ -234,6 +235,8 @@ class Script:
             )
         drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active AND database = "
         self.on_source(f"{drop} '{self.database}'")
+        if self.servers.is_served:  # The backups of the scripts behind it have it, too.
+            run_in(self.servers.publisher, "postgres", f"DROP DATABASE {self.database} WITH (FORCE)")
 
     def stop(self) -> None:
         """End its subscriptions."""
@@ -251,6 +254,19 @@ class Script:
         if self.serving is not None:
             return f"host=127.0.0.1 port={self.serving.port} user=postgres dbname={self.database}"
         return place(self.servers.publisher, self.database)
+
+    def end_source(self, *, crashes: bool) -> None:
+        """End who publishes: the server, and the service before it, if there is one."""
+        if self.serving is not None:
+            self.serving.stop(signal.SIGKILL if crashes else signal.SIGINT)
+        publisher = self.servers.publisher
+        publisher.crash() if crashes else publisher.stop()
+
+    def start_source(self) -> None:
+        """Start who publishes again."""
+        self.servers.publisher.start()
+        if self.serving is not None:
+            self.serving.start()
 
     def on_source(self, *statements: str) -> None:
         """Run statements on the publisher."""

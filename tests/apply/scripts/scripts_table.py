@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from apply.scripts.counted_runs import FORMS, read_counts
+
 SAME = "the same"
 
 OUTCOMES: dict[str, str] = {
@@ -55,11 +57,24 @@ _INTRODUCTION = (
     "",
     "The same scripts in words of their own, with `headwater apply` as the subscriber (`tests/apply/scripts`): what a",
     "script does to a subscriber, and what it expects of its rows, errors and conflicts. `make test` runs some of each",
-    "group on 18, `make test-all` all, on 16 and 19, too, and with [the service](guides/serving.md) as the publisher.",
+    "group on 18, `make test-all` all: with a server of 16, 18 and 19 as the publisher, and with",
+    "[the service](guides/serving.md). A cell says how many of the script's tests pass. `left out`: it needs a later",
+    "major, or is about the server's own part. `not run`: not in the runs that this page is written from. `-`: there",
+    "is none.",
 )
 
 
 def subscriber_section() -> str:
     """Write the section of the page of conformance."""
-    rows = (f"| `{name}` | {outcome} |" for name, outcome in OUTCOMES.items())
-    return "\n".join([*_INTRODUCTION, "", "| script | what came out |", "|---|---|", *rows]) + "\n"
+    heads = ["script", *FORMS.values(), "what came out"]
+    rows = (_row(name, outcome) for name, outcome in OUTCOMES.items())
+    return "\n".join([*_INTRODUCTION, "", _line(heads), "|---" * len(heads) + "|", *rows]) + "\n"
+
+
+def _row(script: str, outcome: str) -> str:
+    counts = read_counts().get(script[:3], {})
+    return _line([f"`{script}`", *(str(counts.get(form, "-")) for form in FORMS), outcome])
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

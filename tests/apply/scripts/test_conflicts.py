@@ -101,9 +101,8 @@ def test_035_several_unique_indexes(script: Script) -> None:
     assert script.rows("SELECT * FROM parts") == ["55|2|3"]
 
 
-def test_038_a_publisher_that_ends_while_a_lock_is_waited_for(server_script: Script) -> None:
+def test_038_a_publisher_that_ends_while_a_lock_is_waited_for(script: Script) -> None:
     """It ends once its walsender is gone: the worker here notices, and goes on when the publisher is back."""
-    script = server_script
     script.everywhere("CREATE TABLE t (a int PRIMARY KEY)")
     script.on_source("CREATE PUBLICATION p FOR TABLE t")
     applied = script.subscribe("p")
@@ -114,9 +113,9 @@ def test_038_a_publisher_that_ends_while_a_lock_is_waited_for(server_script: Scr
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
         wait_until(lambda: script.rows(waiting) == ["1"])
-        script.servers.publisher.crash()
+        script.end_source(crashes=True)
         session.execute("ROLLBACK")
-    script.servers.publisher.start()
+    script.start_source()
     script.catch_up()
     assert script.rows("SELECT count(*) FROM t") == ["2001"]
     assert all("t_pkey" not in error.message for error in applied.errors)

@@ -50,8 +50,7 @@ def test_007_dropped_without_its_slot(script: Script) -> None:
     assert script.rows("SELECT count(*) FROM headwater.subscription") == ["0"]
 
 
-def test_007_publications_that_are_missing(server_script: Script) -> None:
-    script = server_script
+def test_007_publications_that_are_missing(script: Script) -> None:
     script.everywhere("CREATE TABLE t (a int)")
     script.on_source("CREATE PUBLICATION p FOR ALL TABLES")
     applied = script.subscribe("p", "missing", waits=False)
@@ -59,8 +58,7 @@ def test_007_publications_that_are_missing(server_script: Script) -> None:
 
 
 @pytest.mark.parametrize("what", ["TABLE t", "ALL TABLES"])
-def test_007_publications_whose_names_are_swapped(server_script: Script, what: str) -> None:
-    script = server_script
+def test_007_publications_whose_names_are_swapped(script: Script, what: str) -> None:
     script.everywhere("CREATE TABLE t (a int)")
     script.on_source("CREATE PUBLICATION empty", f"CREATE PUBLICATION full_one FOR {what}")
     script.subscribe("full_one")
@@ -134,8 +132,7 @@ def test_025_schemas(script: Script) -> None:
     assert script.rows(SPAN.format("sch1.t1")) == ["21|1|21"]
 
 
-def test_037_all_tables_but_some(server_script: Script) -> None:
-    script = server_script
+def test_037_all_tables_but_some(script: Script) -> None:
     if script.major < 19:
         pytest.skip("publications of 19 leave tables out")
     script.everywhere(*(f"CREATE TABLE {name} (a int)" for name in ("t", "parent", "other")))

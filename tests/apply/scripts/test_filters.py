@@ -184,8 +184,7 @@ def test_031_lists_of_roots_and_leaves(script: Script) -> None:
     assert script.rows("SELECT * FROM r ORDER BY 1") == ["1||", "2||", "10||", "11||"]
 
 
-def test_031_lists_that_contradict_each_other(server_script: Script) -> None:
-    script = server_script
+def test_031_lists_that_contradict_each_other(script: Script) -> None:
     script.everywhere("CREATE TABLE t (a int PRIMARY KEY, b int, c int)")
     script.on_source("CREATE PUBLICATION p1 FOR TABLE t (a, b)", "CREATE PUBLICATION p2 FOR TABLE t (a, c)")
     text = 'cannot use different column lists for table "public.t" in different publications'

@@ -144,14 +144,13 @@ def test_001_several_publications_of_a_table_and_a_clean_end(script: Script) -> 
     assert script.rows("SELECT count(*) FROM headwater.subscription_rel") == ["0"]
 
 
-def test_001_a_publisher_that_is_restarted(server_script: Script) -> None:
-    script = server_script
+def test_001_a_publisher_that_is_restarted(script: Script) -> None:
     script.everywhere("CREATE TABLE t (a int)")
     script.on_source("CREATE PUBLICATION p FOR TABLE t")
     script.subscribe("p")
     script.on_source("INSERT INTO t VALUES (1)")
-    script.servers.publisher.stop()
-    script.servers.publisher.start()
+    script.end_source(crashes=False)
+    script.start_source()
     script.on_source("INSERT INTO t VALUES (2)")
     script.catch_up()
     assert script.rows("SELECT * FROM t ORDER BY 1") == ["1", "2"]

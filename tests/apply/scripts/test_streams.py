@@ -62,7 +62,7 @@ def test_015_transactions_that_are_in_each_others_way_here_alone(script: Script)
         script.on_source("INSERT INTO t VALUES (1)")
         wait_until(lambda: script.rows("SELECT count(*) FROM t") == ["1"])
         session.execute("COMMIT")
-    wait_until(lambda: applied.has_met('duplicate key value violates unique constraint "only_here"'))
+    wait_until(lambda: applied.has_met('"only_here"'))
     script.on_target("DROP INDEX only_here")
     script.catch_up()
     assert script.rows("SELECT count(*) FROM t") == ["5001"]

@@ -55,8 +55,8 @@ def test_021_prepared_committed_and_rolled_back(script: Script) -> None:
 
 
 def _crash_source(script: Script) -> None:
-    script.servers.publisher.crash()
-    script.servers.publisher.start()
+    script.end_source(crashes=True)
+    script.start_source()
 
 
 def _crash_target(script: Script) -> None:
@@ -70,8 +70,7 @@ def _crash_both(script: Script) -> None:
 
 
 @pytest.mark.parametrize("crash", [_crash_both, _crash_target, _crash_source])
-def test_021_crashes_between_prepare_and_the_end(server_script: Script, crash: Callable[[Script], None]) -> None:
-    script = server_script
+def test_021_crashes_between_prepare_and_the_end(script: Script, crash: Callable[[Script], None]) -> None:
     begin(script)
     for number, end in ((12, ROLLBACK), (14, COMMIT)):
         script.on_source(prepared(f"INSERT INTO t VALUES ({number}), ({number + 1})"))
@@ -82,8 +81,7 @@ def test_021_crashes_between_prepare_and_the_end(server_script: Script, crash: C
     assert script.rows(PREPARED) == ["0"]
 
 
-def test_021_a_target_that_takes_no_prepared_transactions(server_script: Script) -> None:
-    script = server_script
+def test_021_a_target_that_takes_no_prepared_transactions(script: Script) -> None:
     begin(script)
     target = script.servers.target
     run_in(target, "postgres", "ALTER SYSTEM SET max_prepared_transactions = 0")

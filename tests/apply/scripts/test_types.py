@@ -162,9 +162,8 @@ SENDING = (
 )
 
 
-def test_014_copies_in_binary_form_that_cannot_be(server_script: Script) -> None:
+def test_014_copies_in_binary_form_that_cannot_be(script: Script) -> None:
     """Copies are in binary form from 16 on: a type has to have such a form, and that of the other side."""
-    script = server_script
     script.everywhere(*WORDS)
     script.on_source("INSERT INTO words VALUES ('a')", "CREATE PUBLICATION p FOR ALL TABLES")
     applied = script.subscribe("p", flags=["--binary"], waits=False)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bad_input.running_command import running
 from headwater.errors import LakeError
 from headwater.lakes.catalogs.table_places import OF_CATALOG, OF_TARGET
 from headwater.lakes.compaction import compact
@@ -28,7 +24,8 @@ from headwater.landing.mirrors import deletes_beside
 from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, identifier, opened, read
 from landing.catalogs.rest_server import iceberg_jars, rest_server
 from landing.iceberg_lakes import THIRD
-from landing.stores.proxy import KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy, store_proxy
+from landing.stores.killed_runs import is_killed_at_write
+from landing.stores.proxy import LOSE, REFUSE, StoreProxy, store_proxy
 from landing.work import TABLES, Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -81,18 +78,13 @@ def test_killed_at_commits(
     """Each run gets a little further, and is killed, before the catalog has a commit or when it has made it."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    rng, kills, status = random.Random(seed), 0, -signal.SIGKILL
+    rng, is_over, kills = random.Random(seed), False, 0
     target = catalog.target(tmp_path / f"killed-{mode}-{seed}", mode, write_mode)
-    while status:
-        proxy.nth_write(rng.randint(1, 12) if kills < 4 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
-        with running(*arguments(work, target), directory=tmp_path) as process:
-            proxy.kill = partial(os.kill, process.process.pid, signal.SIGKILL)
-            output = process.standard_error()
-            status = process.process.wait()
-        assert status in (0, -signal.SIGKILL), output
-        kills += status != 0
+    while not is_over:
+        words = arguments(work, target)
+        is_over = not is_killed_at_write(words, proxy, tmp_path, rng, (1, 12) if kills < 4 else None)
+        kills += not is_over
         work.check_so_far(target, read)
-    proxy.choose = lambda *_: "pass"
     assert kills
     work.check_whole(target, read)
 

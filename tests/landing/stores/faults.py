@@ -24,3 +24,17 @@ def faults(seed: int, one_in: int, kinds: Sequence[str] = FAULTS) -> Callable[[s
             return rng.choice(kinds) if rng.randrange(one_in) == 0 else PASS
 
     return choose
+
+
+def first_answers_lost() -> Callable[[str, str, bool], str]:
+    """Return who lets each request be done, and its answer be lost the first time that it is asked."""
+    known: set[tuple[str, str]] = set()
+    lock = threading.Lock()
+
+    def choose(method: str, path: str, _on_condition: bool) -> str:
+        with lock:
+            is_first = (method, path) not in known
+            known.add((method, path))
+        return LOSE if is_first else PASS
+
+    return choose

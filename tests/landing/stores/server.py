@@ -100,7 +100,7 @@ def versity_store(program: Path) -> Iterator[LakeStore]:
         root, port = Path(directory), free_port()
         (root / "objects").mkdir()
         (root / "sidecar").mkdir()
-        store = LakeStore(f"http://127.0.0.1:{port}", "lake", secrets.token_hex(16))
+        store = LakeStore(f"http://127.0.0.1:{port}", secrets.token_hex(8), secrets.token_hex(16))
         words = [str(program), "--port", f"127.0.0.1:{port}", "--access", store.key, "--secret", store.secret]
         words += ["--region", REGION, "--quiet", "posix", "--sidecar", str(root / "sidecar"), str(root / "objects")]
         with (root / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log, cwd=root) as process:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +30,9 @@ from headwater.landing.resuming import resume
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
-from landing.stores.proxy import CUT, CUT_BEHIND, KILL, KILL_BEHIND, LOSE, REFUSE, StoreProxy
+from landing.stores.faults import first_answers_lost
+from landing.stores.killed_runs import is_killed_at_write
+from landing.stores.proxy import CUT, CUT_BEHIND, LOSE, REFUSE, StoreProxy
 from landing.stores.server import LakeStore
 from landing.stores.targets import FORMATS, arguments, landing, place, read, target_of
 from landing.work import WINDOW_BYTES, Work
@@ -119,17 +119,12 @@ def test_killed_at_requests_that_write(
     """Each run gets a little further, and is killed, before a request or when the store has done it."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    rng, kills = random.Random(seed), 0
+    rng, is_over, kills = random.Random(seed), False, 0
     target = target_of(place(store, f"killed-{form}-{mode}-{seed}"), form, mode, write_mode)
-    status = -signal.SIGKILL
-    while status:
-        proxy.nth_write(rng.randint(1, 60) if kills < 6 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
-        with landing(work, target, proxy, tmp_path) as process:
-            proxy.kill = partial(os.kill, process.process.pid, signal.SIGKILL)
-            output = process.standard_error()
-            status = process.process.wait()
-        assert status in (0, -signal.SIGKILL), output
-        kills += status != 0
+    words = arguments(work, target, proxy.endpoint)
+    while not is_over:
+        is_over = not is_killed_at_write(words, proxy, tmp_path, rng, (1, 60) if kills < 6 else None)
+        kills += not is_over
         work.check_so_far(target, read)
     work.check_whole(target, read)
 
@@ -149,15 +144,32 @@ def test_answers_are_lost(
     target = target_of(
         place(store, f"lost-{form}-{mode}-{write_mode}-{fate.replace(' ', '-')}"), form, mode, write_mode
     )
-    with landing(work, target, proxy, tmp_path) as process:
-        output = process.standard_error()
-        assert process.process.wait() == 0, output
-    work.check_whole(target, read)
+    require_landed(work, target, proxy, tmp_path)
     lost = [request for request in proxy.asked if request.fate == fate]
     assert len(lost) > 20
     commits = [request for request in proxy.asked if request.method == "PUT" and is_commit(request.path)]
-    assert commits
+    assert bool(commits) == (form != "iceberg"), "commits of Iceberg are its catalog's"
     assert all(request.on_condition for request in commits)
+
+
+@pytest.mark.usefixtures("signed")
+@pytest.mark.parametrize(("form", "mode", "write_mode"), [LOST_KINDS[0], *DELETING])
+def test_the_first_answer_to_each_request_is_lost(
+    work: Work, store: LakeStore, proxy: StoreProxy, tmp_path: Path, form: str, mode: str, write_mode: str
+) -> None:
+    """What has a name of its own is written once: so each answer to such a write is lost."""
+    proxy.choose = first_answers_lost()
+    target = target_of(place(store, f"first-{form}-{mode}-{write_mode}"), form, mode, write_mode)
+    require_landed(work, target, proxy, tmp_path)
+    lost = {(request.method, request.path) for request in proxy.asked if request.fate == LOSE}
+    assert lost == {(request.method, request.path) for request in proxy.asked}
+
+
+def require_landed(work: Work, target: LandingTarget, proxy: StoreProxy, directory: Path) -> None:
+    with landing(work, target, proxy, directory) as process:
+        output = process.standard_error()
+        assert process.process.wait() == 0, output
+    work.check_whole(target, read)
 
 
 def is_commit(path: str) -> bool:

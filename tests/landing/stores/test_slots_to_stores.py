@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +21,7 @@ from headwater.pg.lsn import Lsn
 from landing.following import AT_ONCE, end
 from landing.slot_sources import PUBLICATION, slot_uri
 from landing.stores.faults import faults
+from landing.stores.killed_runs import is_killed, is_killed_at_write
 from landing.stores.proxy import KILL, KILL_BEHIND, PASS, WRITES, StoreProxy
 from landing.stores.server import LakeStore
 from landing.stores.targets import place, read, target_of
@@ -127,12 +126,8 @@ def test_killed_at_requests_that_write(
     target = target_of(place(store, f"slot-{form}-{mode}-{write_mode}-{seed}"), form, mode, write_mode)
     for number in range(7):
         work(server, number)
-        proxy.nth_write(rng.randint(3, 40) if number < 6 else 1 << 30, rng.choice((KILL, KILL_BEHIND)))
-        with running(*arguments(server, target, proxy.endpoint), directory=tmp_path) as process:
-            proxy.kill = partial(os.kill, process.process.pid, signal.SIGKILL)
-            output = process.standard_error()
-            status = process.process.wait()
-        assert status in (0, -signal.SIGKILL), output
+        words = arguments(server, target, proxy.endpoint)
+        is_killed_at_write(words, proxy, tmp_path, rng, (3, 40) if number < 6 else None)
         assert not reached(target) or confirmed(server) <= reached(target)
     require_equal(server, target)
 
@@ -152,15 +147,13 @@ def test_nothing_is_confirmed_that_the_note_does_not_have(
         return fate if is_note and next(notes) == 1 else PASS
 
     proxy.choose = choose
-    with running(*arguments(server, target, proxy.endpoint), directory=tmp_path) as process:
-        proxy.kill = partial(os.kill, process.process.pid, signal.SIGKILL)
-        assert process.process.wait() == -signal.SIGKILL, process.standard_error()
+    assert is_killed(arguments(server, target, proxy.endpoint), proxy, tmp_path)
     assert (reached(target) > before) == (fate == KILL_BEHIND)
     assert confirmed(server) == before
-    # A run that finds nothing new confirms nothing either: what is noted is confirmed with the next window.
-    work(server, 1)
-    with running(*arguments(server, target, proxy.endpoint), directory=tmp_path) as process:
-        assert process.process.wait() == 0, process.standard_error()
+    if fate == KILL:
+        work(server, 1)
+    # Where the note was written, the next run confirms it, if it finds nothing new, too.
+    assert not is_killed(arguments(server, target, proxy.endpoint), proxy, tmp_path)
     require_equal(server, target)
     assert before < confirmed(server) <= reached(target)
     assert all(request.on_condition for request in proxy.asked if is_note(request.method, request.path))

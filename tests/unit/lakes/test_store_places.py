@@ -97,6 +97,7 @@ def test_what_cannot_be_in_a_store() -> None:
     place = in_store()
     require_possible(LandingTarget(place, "delta", mode="history"))
     require_possible(LandingTarget(place, "iceberg", iceberg_catalog="shop"))
+    require_possible(LandingTarget(place, "ducklake", ducklake_catalog="postgres:dbname=shop"))
     require_possible(LandingTarget(place, "delta", mode="current", write_mode="merge-on-read"))
     for target in (
         LandingTarget(place, "iceberg"),

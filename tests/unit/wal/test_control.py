@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CatalogError
-from headwater.wal.control import ControlFile, parse_control_file
+from headwater.wal.control import ControlFile, parse_control_file, without_commit_times
 from unit.wal.plain_wal import SYSTEM, fast_crc32c
 
 VERSIONS = {
@@ -21,7 +21,7 @@ VERSIONS = {
 }
 
 
-def control_bytes(major: int, catalog_version: int | None = None) -> bytes:
+def control_bytes(major: int, catalog_version: int | None = None, *, tracks: bool = False) -> bytes:
     """Make a control file as the server writes it: fields with C alignment, checksum, zeros up to 8192 bytes."""
     version, catalog = VERSIONS[major]
     data = struct.pack("<QII", SYSTEM, version, catalog_version or catalog)
@@ -31,7 +31,7 @@ def control_bytes(major: int, catalog_version: int | None = None) -> bytes:
     data += struct.pack("<IIII", 722, 1, 33, 1)
     data += bytes(-len(data) % 8) + struct.pack("<qIII4x", 1_700_000_001, 44, 55, 750)
     data += struct.pack("<QQI4xQQ?3x", 1000, 0x6000000, 4, 0x7000000, 0x8000000, True)
-    data += struct.pack("<i?3xiiiii?3x", 2, False, 100, 8, 10, 5, 64, False)
+    data += struct.pack("<i?3xiiiii?3x", 2, False, 100, 8, 10, 5, 64, tracks)
     data += bytes(-len(data) % 4) + struct.pack("<IdII", 8, 1234567.0, 8192, 131072)
     data += (struct.pack("<I", 32) if major >= 19 else b"") + struct.pack("<II", 8192, 1 << 24)
     data += struct.pack("<IIII?3x", 64, 32, 1996, 2048, True) + (bytes(4) if major >= 19 else b"") + b"\1\0\0\0"
@@ -121,3 +121,8 @@ def test_any_flipped_byte_is_found(major: int, offset: int, mask: int) -> None:
 def test_any_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(CatalogError):
         parse_control_file(data, "pg_control")
+
+
+@pytest.mark.parametrize("major", sorted(VERSIONS))
+def test_without_commit_times(major: int) -> None:
+    assert without_commit_times(control_bytes(major, tracks=True), major) == control_bytes(major)

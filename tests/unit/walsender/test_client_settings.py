@@ -54,6 +54,30 @@ def test_what_is_so_anyway_can_be_set() -> None:
     session.set("standard_conforming_strings", "ON")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sqlstate"),
+    [
+        ("xmloption", "document", "0A000"),
+        ("shared_buffers", "1", "55P02"),
+        ("Nothing", "1", "42704"),
+        ("a.b-c", "1", "42602"),
+        ("default_transaction_isolation", "x", "22023"),
+        ("enable_seqscan", "perhaps", "22023"),
+    ],
+)
+def test_what_is_refused(name: str, value: str, sqlstate: str) -> None:
+    with pytest.raises(SessionError) as refused:
+        settings().set(name, value)
+    assert refused.value.sqlstate == sqlstate
+
+
+def test_settings_of_planning_are_taken() -> None:
+    session = settings()
+    session.set("enable_seqscan", "of")
+    assert session.show("enable_seqscan") == ("enable_seqscan", "off")
+    session.reset("enable_seqscan")
+
+
 def test_settings_of_logs_are_taken() -> None:
     """Connection strings of subscriptions have them in their options."""
     session = settings()

@@ -105,7 +105,7 @@ def test_large_numbers_are_left_to_others(number: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "sqlstate"),
-    [("1e131072", "22003"), ("9" * 5000, "0A000"), ("NaN", "0A000"), ("-Infinity", "0A000"), ("x", "22P02")],
+    [("1e131072", "22003"), ("9" * 5000, "0A000"), ("-NaN", "22P02"), ("x", "22P02")],
 )
 def test_texts_of_numbers(text: str, sqlstate: str) -> None:
     with pytest.raises(SessionError) as refused:

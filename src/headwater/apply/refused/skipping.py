@@ -4,7 +4,8 @@ Its changes are passed over, and its end is committed as ever, together with tak
 transaction that changes anything takes it back, too, with a warning: a wrong LSN does not lie in wait.
 
 Where sessions commit in an order of their own, a kill may leave transactions that are applied, while one before them is
-not (:mod:`headwater.apply.progress.applied_ahead`). They are passed over without a word.
+not (:mod:`headwater.apply.progress.applied_ahead`). They are passed over without a word. What notes them is removed in
+the first transaction that is committed once all of them have come.
 
 PostgreSQL: worker.c (maybe_start_skipping_changes, stop_skipping_changes, clear_subscription_skip_lsn); 15 to 19. Here
 for targets of 14, too.
@@ -14,14 +15,17 @@ Known gap: what a table's own worker catches up with is not skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from headwater.apply.progress.applied_ahead import forget_applied
 from headwater.apply.progress.run_states import clear_skip
 from headwater.apply.target.connection import Bound, Outcome
 from headwater.pg.lsn import lsn_text
 from headwater.pg.version import VERSIONS, Version
 
 Say = Callable[[str], None]
+Taken = tuple[Bound, Callable[[Outcome], None]]
+"""A statement, and what its outcome goes to."""
 OLDEST = VERSIONS[min(VERSIONS)]
 
 
@@ -44,13 +48,13 @@ class Skipping:
         server: Version = OLDEST,
     ) -> None:
         self._subscription, self._lsn, self._say, self._ahead = subscription, lsn, say, ahead
-        self._server = server
+        self._server, self._has_notes = server, bool(ahead)
         self._is_ahead = self.is_skipping = False
 
     @property
     def is_set(self) -> bool:
-        """Whether a transaction is still to be skipped."""
-        return bool(self._lsn or self._ahead)
+        """Whether a transaction is still to be skipped, or what notes those that were is there."""
+        return bool(self._lsn or self._has_notes)
 
     def begins(self, finish_lsn: int) -> None:
         """Note that a transaction begins, or what its finish LSN is."""
@@ -69,15 +73,20 @@ class Skipping:
         was_skipping, self.is_skipping = self.is_skipping, False
         return was_skipping
 
-    def clear(self, finish_lsn: int) -> tuple[Bound, Callable[[Outcome], None]] | None:
-        """Return the statement that takes back what was given, and what its outcome goes to; None if nothing was.
+    def clear(self, finish_lsn: int) -> Iterator[Taken]:
+        """Yield the statements that take back what was given, and that forget what was applied ahead, if all has come.
 
         Args:
-            finish_lsn: of the transaction that ends.
+            finish_lsn: of the transaction that ends, and which the statements are in or behind.
         """
         was_ahead, self._is_ahead = self._is_ahead, False
-        if not self._lsn or was_ahead:
-            return None
+        if self._has_notes and all(lsn <= finish_lsn for lsn in self._ahead):
+            self._has_notes, self._ahead = False, frozenset()
+            yield forget_applied(self._subscription), lambda _: None
+        if self._lsn and not was_ahead:
+            yield self._take_back(finish_lsn)
+
+    def _take_back(self, finish_lsn: int) -> Taken:
         lsn, self._lsn = self._lsn, 0
 
         def cleared(outcome: Outcome) -> None:

@@ -204,9 +204,11 @@ class SerialApplier(CheckedApplier):
 
     def _clear_skip(self, finish_lsn: int | None) -> None:
         """Take back what is to be skipped, as a transaction ends."""
-        if self._skipping.is_set and finish_lsn and (clear := self._skipping.clear(finish_lsn)):
+        if not self._skipping.is_set or not finish_lsn:
+            return
+        for statement, take in self._skipping.clear(finish_lsn):
             self._as(None)
-            self._send(*clear)
+            self._send(statement, take)
 
     def prepare(self, xid: int, end_lsn: int, time: int, kind: str) -> None:
         """Prepare the transaction.

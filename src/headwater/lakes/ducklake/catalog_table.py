@@ -54,6 +54,7 @@ class FileRow:
         number: ``data_file_id``; path: below the table's directory, or whole.
         rows: how many; size: bytes.
         deletes: its delete file; None for none.
+        partial_max: the last snapshot in which any of them came, None for the first.
         bounds: by number of a column, how many nulls it has, its least and its greatest value as text.
     """
 
@@ -62,6 +63,7 @@ class FileRow:
     rows: int
     size: int
     deletes: DeleteRow | None
+    partial_max: int | None = None
     bounds: Mapping[int, tuple[int | None, str | None, str | None]] = field(default_factory=dict)
 
 
@@ -160,7 +162,7 @@ def files_at(database: CatalogDatabase, table: FoundTable, snapshot: int, *, bou
         LakeError: one has no columns that are known by numbers, or delete files of another kind.
     """
     rows = database.rows(
-        "SELECT data_file_id, path, path_is_relative, record_count, file_size_bytes, mapping_id FROM "
+        "SELECT data_file_id, path, path_is_relative, record_count, file_size_bytes, partial_max, mapping_id FROM "
         f"ducklake_data_file WHERE table_id = ? AND {_AT} ORDER BY data_file_id",
         [table.number, snapshot, snapshot],
     )
@@ -170,9 +172,15 @@ def files_at(database: CatalogDatabase, table: FoundTable, snapshot: int, *, bou
     seen = _bounds_of(database, table.number) if bounds and rows else {}
     return [
         FileRow(
-            number, path if relative else _below(table, path), count, size, deletes.get(number), seen.get(number, {})
+            number,
+            path if relative else _below(table, path),
+            count,
+            size,
+            deletes.get(number),
+            partial_max,
+            seen.get(number, {}),
         )
-        for number, path, relative, count, size, _ in rows
+        for number, path, relative, count, size, partial_max, _ in rows
     ]
 
 

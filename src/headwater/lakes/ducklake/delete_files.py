@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.base.system_errors import reason_of
-from headwater.base.whole_files import sync_file
 from headwater.errors import LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions
+from headwater.lakes.stores.places import arrow_source, is_address, new_file, path_at
 
 PATH_ID, POSITION_ID = 2147483646, 2147483645
 """The numbers of the two columns of each such file."""
@@ -62,39 +61,48 @@ class PlacedDeletes(DeletedRows):
         return positions
 
 
-def write_deletes(path: Path, of: str, positions: Positions) -> int:
+def write_deletes(path: str, of: str, positions: Positions) -> int:
     """Write a delete file, which is on the disk then; return its size in bytes.
 
     Args:
-        path: its own; of: the path of the file of rows.
+        path: its own, on this machine or an address in a store; of: the path of the file of rows.
         positions: all of its rows that are deleted.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; LakeError: likewise, in a store.
     """
     paths = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [of])
     rows = pa.table({_PATH: paths.cast(pa.string()), _POSITION: positions}, schema=_COLUMNS)
-    with open(path, "xb") as sink:
+    with new_file(path) as sink:
         pq.write_table(rows, sink, **_OPTIONS)
-        sync_file(sink)
-        return sink.tell()
+        return int(sink.tell())
 
 
-def footer_size(path: str) -> int:
+def footer_size(path: str, size: int) -> int:
     """Return the bytes of a Parquet file's footer.
 
+    Args:
+        path: the file's, or its address in a store; size: its bytes.
+
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read; LakeError: likewise, in a store.
     """
-    with open(path, "rb") as file:
-        file.seek(-_TAIL.size, 2)
-        size, _magic = _TAIL.unpack(file.read())
-    return int(size)
+    begin = size - _TAIL.size
+    if is_address(path):
+        place = path_at(path)
+        with place.store.errors(place.key, "read"):
+            tail = place.store.files.cat_file(f"{place.store.bucket}/{place.key}", start=begin, end=size)
+    else:
+        with open(path, "rb") as file:
+            file.seek(begin)
+            tail = file.read()
+    footer, _magic = _TAIL.unpack(tail)
+    return int(footer)
 
 
 def _read(place: str, snapshot: int | None) -> Positions:
     try:
-        with pq.ParquetFile(place) as there:
+        with pq.ParquetFile(arrow_source(place)) as there:
             rows = there.read()
         if snapshot is not None and _SNAPSHOT in rows.column_names:
             rows = rows.filter(pc.less_equal(rows[_SNAPSHOT], pa.scalar(snapshot)))

@@ -7,17 +7,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 from headwater.errors import LakeError
 from headwater.lakes.ducklake.catalog_database import CatalogDatabase, moment_text
 from headwater.lakes.ducklake.catalog_tables import TABLES, VERSION
+from headwater.lakes.stores.places import Where
 
 AUTHOR = "headwater"
 _MADE_BY = "headwater"
 
 
-def require_catalog(database: CatalogDatabase, place: Path) -> str:
+def require_catalog(database: CatalogDatabase, place: Where) -> str:
     """See that a database has a catalog of the format that is written here, or make one.
 
     Args:
@@ -43,7 +43,7 @@ def require_catalog(database: CatalogDatabase, place: Path) -> str:
     return known.get("data_path", "")
 
 
-def _make(database: CatalogDatabase, place: Path) -> None:
+def _make(database: CatalogDatabase, place: Where) -> None:
     """Make a catalog, with what DuckDB gives one at first; rows are not kept in its tables."""
     database.make_tables()
     metadata = {

@@ -11,6 +11,7 @@ from headwater.lakes.ducklake.bound_texts import bound_text, read_bound
 from headwater.lakes.ducklake.catalog_table import FoundTable, columns_at, ids, schema_directory
 from headwater.lakes.ducklake.catalog_tables import TABLES
 from headwater.lakes.ducklake.columns import Column, arrow_type
+from headwater.lakes.ducklake.merged_files import DATA_FILES, schedule
 from headwater.lakes.ducklake.snapshots import NextSnapshot, quoted
 
 _FLOATS = ("float32", "float64")
@@ -147,6 +148,30 @@ def add_files(
     return numbers
 
 
+def merge_files(
+    snapshot: NextSnapshot, table: FoundTable, columns: Sequence[Column], file: NewFile, numbers: Sequence[int]
+) -> int:
+    """Put a file in the place of those that it is made of, in all snapshots that have them; return its number.
+
+    Args:
+        snapshot: in which; table: whose; columns: that it has.
+        file: it, which says where each row comes from; numbers: of those that it is made of.
+    """
+    database, number = snapshot.database, snapshot.file_id()
+    ((begin, most),) = database.rows(
+        "SELECT min(begin_snapshot), max(coalesce(partial_max, begin_snapshot)) FROM ducklake_data_file "
+        f"WHERE data_file_id IN ({ids(numbers)})"
+    )
+    schedule(database, table, DATA_FILES, numbers)
+    life = (number, table.number, begin, None, None, file.path, True, "parquet")
+    row = (*life, file.rows, file.size, file.footer, None, None, None, None, most if most > begin else None)
+    database.insert("ducklake_data_file", tuple(TABLES["ducklake_data_file"]), [row])
+    stats = [_stats(number, table.number, column, file) for column in columns if column.number in file.seen]
+    database.insert("ducklake_file_column_stats", tuple(TABLES["ducklake_file_column_stats"]), stats)
+    _count_again(snapshot, table)
+    return number
+
+
 def _stats(number: int, table: int, column: Column, file: NewFile) -> tuple[Any, ...]:
     seen = file.seen[column.number]
     values = None if seen.nulls is None else file.rows - seen.nulls
@@ -228,13 +253,18 @@ def end_files(snapshot: NextSnapshot, table: FoundTable, numbers: Sequence[int])
             [snapshot.number, table.number],
         )
     if numbers:
-        snapshot.database.rows(
-            "UPDATE ducklake_table_stats SET "
-            "record_count = (SELECT coalesce(sum(record_count), 0) FROM ducklake_data_file f WHERE f.table_id = ? AND "
-            "f.end_snapshot IS NULL), file_size_bytes = (SELECT coalesce(sum(file_size_bytes), 0) FROM "
-            "ducklake_data_file f WHERE f.table_id = ? AND f.end_snapshot IS NULL) WHERE table_id = ?",
-            [table.number, table.number, table.number],
-        )
+        _count_again(snapshot, table)
+
+
+def _count_again(snapshot: NextSnapshot, table: FoundTable) -> None:
+    """Let the table's counts be those of its files."""
+    snapshot.database.rows(
+        "UPDATE ducklake_table_stats SET "
+        "record_count = (SELECT coalesce(sum(record_count), 0) FROM ducklake_data_file f WHERE f.table_id = ? AND "
+        "f.end_snapshot IS NULL), file_size_bytes = (SELECT coalesce(sum(file_size_bytes), 0) FROM "
+        "ducklake_data_file f WHERE f.table_id = ? AND f.end_snapshot IS NULL) WHERE table_id = ?",
+        [table.number, table.number, table.number],
+    )
 
 
 def add_deletes(snapshot: NextSnapshot, table: FoundTable, deletes: Sequence[NewDeletes]) -> list[int]:

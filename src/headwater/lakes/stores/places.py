@@ -344,12 +344,8 @@ def open_file(path: str) -> Iterator[Any]:
         OSError: it cannot be read.
         LakeError: likewise, in a store.
     """
-    if not is_address(path):
-        with open(path, "rb") as file:
-            yield file
-        return
-    with arrow_source(path) as source:
-        yield source
+    with arrow_source(path) if is_address(path) else open(path, "rb") as file:
+        yield file
 
 
 @lru_cache(maxsize=2)  # columns are asked for, then rows; a file never changes

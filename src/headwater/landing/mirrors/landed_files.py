@@ -27,6 +27,7 @@ class Written:
         table: the number of its table in the window; file: it; last: START of the last commit record in it.
         kills: rows of relations ended at once in it.
         moves_unchanged: see :class:`~headwater.landing.mirrors.staged_changes.Staged`.
+        was_there: its rows are those that the table had at a moment, and all of them come.
     """
 
     table: int
@@ -34,6 +35,7 @@ class Written:
     last: int
     kills: bool = False
     moves_unchanged: bool = False
+    was_there: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Settled:
         last: START of the last commit record that the table then has.
         rows: changes that have landed.
         deleted: rows of files that stay, by paths of these.
+        turn: see :class:`~headwater.lakes.lake_table.TableCommit`.
     """
 
     landing: Landing
@@ -74,6 +77,7 @@ class Settled:
     last: int
     rows: int
     deleted: Mapping[str, Positions] = field(default_factory=dict)
+    turn: int = 0
 
 
 class MergeTask(Protocol):

@@ -59,7 +59,13 @@ def is_closed(file: DataFile) -> bool:
 
 
 def groups(
-    files: Mapping[str, DataFile], key: str, values: pa.ChunkedArray[Any], *, touches_all: bool, tasks: int = 1
+    files: Mapping[str, DataFile],
+    key: str,
+    values: pa.ChunkedArray[Any],
+    *,
+    touches_all: bool,
+    tasks: int = 1,
+    most: int | None = None,
 ) -> list[Group]:
     """Return the groups of a mirror.
 
@@ -69,6 +75,7 @@ def groups(
         values: that changes have in it; null for what concerns no key.
         touches_all: all files are concerned, whatever values there are.
         tasks: that can run at once; there are more groups if one is as large as a group may be.
+        most: different values that a group has, about; None for :data:`GROUP_VALUES`.
     """
     if not has_place(values.type) or pa.types.is_floating(values.type):
         return [Group(None, None, tuple(files.values()))]
@@ -76,10 +83,12 @@ def groups(
         return [Group(None, None, tuple(files.values()))]
     try:
         share = max(sum(file.rows for file in files.values()) // tasks, LEAST_ROWS)
-        grouping = _Grouping.of(list(files.values()), key, values, touches_all, share)
+        grouping = _Grouping.of(list(files.values()), key, values, touches_all, share, most or GROUP_VALUES)
     except (pa.ArrowException, AttributeError):  # bounds of another type, which the column had
         return [Group(None, None, tuple(files.values()))]
-    return list(grouping.groups())
+    touched = list(grouping.groups())
+    # What has no key is of each group: of one at least.
+    return touched or [Group(None, None, ())] if values.null_count else touched
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,7 @@ class _Grouping:
         values: int64[v] those of changes, ascending, each once; scalars: they.
         touches_all: see there.
         share: rows of files from which on a group is full.
+        most: values of one.
     """
 
     files: list[DataFile]
@@ -101,15 +111,16 @@ class _Grouping:
     scalars: pa.Array[Any]
     touches_all: bool
     share: int
+    most: int
 
     @classmethod
     def of(
-        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray[Any], touches_all: bool, share: int
+        cls, files: Sequence[DataFile], key: str, values: pa.ChunkedArray[Any], touches_all: bool, share: int, most: int
     ) -> _Grouping:
         """Give numbers to the values."""
         bounds = [file.lower[key] for file in files] + [file.upper[key] for file in files]
         shown = cast("pa.Array[Any]", pc.unique(comparable(values.drop_null())))  # of chunks, too, an array
-        known = comparable(pa.chunked_array([_bounds(bounds, values.type)]))
+        known = comparable(pa.chunked_array([bounds_of(bounds, values.type)]))
         ranks = pc.rank(pa.chunked_array([*known.chunks, shown]), tiebreaker="dense").to_numpy().astype(np.int64)
         lower, upper, changed = ranks[: len(files)], ranks[len(files) : len(bounds)], ranks[len(bounds) :]
         order, by_value = np.argsort(lower, kind="stable"), np.argsort(changed, kind="stable")
@@ -121,6 +132,7 @@ class _Grouping:
             scalars=shown.take(by_value),
             touches_all=touches_all,
             share=share,
+            most=most,
         )
 
     def groups(self) -> Iterator[Group]:
@@ -130,13 +142,13 @@ class _Grouping:
         first = done = 0
         for end, block in self._territories():
             files += block
-            while end - first >= GROUP_VALUES and not files:
-                first += GROUP_VALUES  # values that are new, and go to files of their own
+            while end - first >= self.most and not files:
+                first += self.most  # values that are new, and go to files of their own
                 upto = self.scalars[first - 1]
                 yield Group(above, upto, ())
                 above = upto
             done = end
-            if done > first and (done - first >= GROUP_VALUES or self._is_full(files)):
+            if done > first and (done - first >= self.most or self._is_full(files)):
                 upto = self.scalars[done - 1]
                 yield Group(above, upto, tuple(files))
                 above, first, files = upto, done, []
@@ -158,7 +170,7 @@ class _Grouping:
         for start, end, bound in zip(starts, ends, bounds, strict=True):
             # New rows after a block are a matter of their own, but for those that a small file takes in.
             inside = int(np.searchsorted(self.values, self.upper[start:end].max(), "right"))
-            yield min(max(inside, begin) + GROUP_VALUES, bound), self._touched(start, end, begin, bound)
+            yield min(max(inside, begin) + self.most, bound), self._touched(start, end, begin, bound)
             yield bound, []
             begin = bound
 
@@ -181,8 +193,8 @@ class _Grouping:
         return touched
 
 
-def _bounds(values: Sequence[object], type: pa.DataType) -> pa.Array[Any]:
-    """Return bounds as values of a column, which may have become wider since."""
+def bounds_of(values: Sequence[object], type: pa.DataType) -> pa.Array[Any]:
+    """Return bounds of files as values of a column, which may have become wider since."""
     if type == pa.uuid():
         return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes for value in values], pa.binary(16)))  # type: ignore[attr-defined]
     return pa.array(values, type)

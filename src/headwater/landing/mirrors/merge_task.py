@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headwater.errors import LakeError, errors_of_table
@@ -68,12 +67,12 @@ from headwater.landing.mirrors.key_order import in_key_order
 from headwater.landing.mirrors.mirror_form import PARTITION, MirrorForm
 from headwater.landing.mirrors.row_codes import row_codes
 from headwater.landing.mirrors.staged_changes import (
+    GroupChanges,
     Staged,
     has_elements,
     in_range,
     numbers_of,
     place_behind,
-    staged_rows,
 )
 from headwater.landing.tables.attached_rows import Handover, commit_times
 from headwater.landing.tables.change_rows import STAGED, STAGED_FIELDS
@@ -193,23 +192,22 @@ class _Merging:
         return self.merge.form
 
     @cached_property
-    def staged(self) -> Staged:
-        """All changes of the window, with the columns that say what they are."""
+    def group(self) -> GroupChanges:
+        """The changes that concern the group, with the columns that say what they are."""
         wanted = list(dict.fromkeys([*_SAYING, *self.form.key[:1]]))
         if not self.merge.changes:
-            return Staged.of(no_rows(_staged_schema(self.form)).select(wanted))
-        return Staged.of(staged_rows(self.merge.changes, wanted))
+            return GroupChanges(Staged.of(no_rows(_staged_schema(self.form)).select(wanted)), (), ())
+        key = self.form.key[0] if self.form.key else None
+        return GroupChanges.read(self.merge.changes, wanted, key, self.merge.above, self.merge.upto)
+
+    @property
+    def staged(self) -> Staged:
+        """See :attr:`group`."""
+        return self.group.staged
 
     def _changes(self) -> pa.Table:
-        """Return the whole changes of the group; file by file, as all of the window's may be many times as many."""
-        parts, first = [no_rows(_staged_schema(self.form))], 0
-        for path in self.merge.changes:
-            end = first + int(pq.read_metadata(path).num_rows)
-            own = self.picks[np.searchsorted(self.picks, first) : np.searchsorted(self.picks, end)] - first
-            if len(own):
-                parts.append(pq.read_table(path, partitioning=None).take(own))
-            first = end
-        return pa.concat_tables(parts)
+        """Return the whole changes of the group."""
+        return pa.concat_tables([no_rows(_staged_schema(self.form)), *self.group.whole(self.picks)])
 
     @cached_property
     def kills(self) -> dict[int, NDArray[np.int64]]:

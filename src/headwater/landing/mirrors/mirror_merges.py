@@ -14,6 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from headwater.errors import LakeError, errors_of_table
 from headwater.lakes.lake_table import DataFile, LakeTable, Sought
 from headwater.landing.mirrors.deletes_beside import can_delete_beside, deleted_rows, merges_beside
+from headwater.landing.mirrors.first_rows import first_groups
 from headwater.landing.mirrors.folding import Folding, foldings
 from headwater.landing.mirrors.landed_files import Landing, MergeTask, Merging, Settled, Written
 from headwater.landing.mirrors.merge_plan import Group, groups, is_closed, is_small
@@ -56,7 +57,7 @@ def settled_mirrors(
         folds = [fold for landing in stage for fold in _foldings(landing, staged, done, merging)]
         for merged in merging.run(folds) if folds else []:
             done[merged.table].append(merged)
-    for landing in (landing for stage in reversed(stages) for landing in stage):
+    for turn, landing in ((turn, landing) for turn, stage in enumerate(reversed(stages)) for landing in stage):
         files, parts = staged[landing.number], done[landing.number]
         last = _last(landing, files)
         replaced = _replaced(landing)
@@ -64,7 +65,7 @@ def settled_mirrors(
             added = [file for part in parts for file in part.added]
             removed = [*replaced, *(path for part in parts for path in part.removed)]
             deleted = {path: rows for path, rows in deleted_rows(parts).items() if path not in removed}
-            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted)
+            yield Settled(landing, added, removed, last, sum(file.file.rows for file in files), deleted, turn)
 
 
 def _foldings(
@@ -189,6 +190,11 @@ def _merges(
     touches_all = kills or bool(form.gone) or form.rewrites_all
     sought = Sought(paths, form.key, touches_all or form.identity.is_whole, form.has_history)
     mine = {} if form.replaces is not None else _of_valid_rows(landing.table, sought)
+    if not mine and files and not form.gone and all(file.was_there for file in files):
+        key = None if form.identity.is_whole or not form.key else form.schema.field(form.key[0])
+        first = first_groups(files, landing.changes.staging, key)
+        yield from (_merge(landing, form, group, own, _last(landing, files), leaving) for group, own in first)
+        return
     is_one = form.identity.is_whole or not form.key or any(file.moves_unchanged for file in files) or not paths
     if is_one:
         touched = [Group(None, None, tuple(file for file in mine.values() if _concerns(form, file, touches_all)))]
@@ -196,19 +202,31 @@ def _merges(
         values = staged_rows(paths, [form.key[0]])[0]
         touched = groups(mine, form.key[0], values, touches_all=touches_all, tasks=merging.parallel)
     for group in touched:
-        yield Merge(
-            table=landing.number,
-            form=form,
-            changes=paths,
-            above=group.above,
-            upto=group.upto,
-            files=tuple(MergedFile(file.path, landing.table.locate(file.path), file.deleted) for file in group.files),
-            small=frozenset(file.path for file in group.files if is_small(file)),
-            last=_last(landing, files),
-            size=sum(file.size for file in group.files) + sum(file.file.size for file in files),
-            leaving=tuple(leaving[landing.number]),
-            source=landing.changes.source,
-        )
+        yield _merge(landing, form, group, files, _last(landing, files), leaving)
+
+
+def _merge(
+    landing: Landing,
+    form: MirrorForm,
+    group: Group,
+    files: Sequence[Written],
+    last: int,
+    leaving: Mapping[int, Sequence[Handover]],
+) -> Merge:
+    """Return the task of a group, whose changes are in files."""
+    return Merge(
+        table=landing.number,
+        form=form,
+        changes=tuple(f"{landing.changes.staging}/{file.file.path}" for file in files),
+        above=group.above,
+        upto=group.upto,
+        files=tuple(MergedFile(file.path, landing.table.locate(file.path), file.deleted) for file in group.files),
+        small=frozenset(file.path for file in group.files if is_small(file)),
+        last=last,
+        size=sum(file.size for file in group.files) + sum(file.file.size for file in files),
+        leaving=tuple(leaving[landing.number]),
+        source=landing.changes.source,
+    )
 
 
 def _of_valid_rows(table: LakeTable, sought: Sought) -> dict[str, DataFile]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from headwater.lakes.history_rows import read_rows
 from headwater.landing.mirrors.fold import CHANGED, GONE, NOTHING, PUT
 from headwater.landing.tables.attached_rows import Departure
 from headwater.landing.tables.change_rows import STAGED
+
+PREIMAGE, POSTIMAGE = "update_preimage", "update_postimage"
+"""The halves of an update: one follows the other."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Staged:
     @classmethod
     def of(cls, rows: pa.Table) -> Staged:
         """Make events of rows as tasks stage them."""
-        is_pre, is_post = _is(rows, "update_preimage"), _is(rows, "update_postimage")
+        is_pre, is_post = _is(rows, PREIMAGE), _is(rows, POSTIMAGE)
         has_pre = np.zeros(len(rows), np.bool_)
         has_pre[1:] = is_pre[:-1] & is_post[1:]
         kind = np.full(len(rows), PUT, np.uint8)
@@ -72,6 +75,80 @@ class Staged:
     def moves_unchanged(self) -> bool:
         """A row that got another key has values that only the row under its old key has."""
         return bool((has_elements(self.rows[STAGED["_unchanged"]]) & (self.moved_from >= 0)).any())
+
+
+@dataclass(frozen=True)
+class GroupChanges:
+    """The staged changes that concern a group of a mirror's files.
+
+    Attributes:
+        staged: they, n rows; and those that say when all rows of a relation ended.
+        paths: of the files that have them; at: int64[n_p] of each, which of its rows they are, ascending.
+    """
+
+    staged: Staged
+    paths: tuple[str, ...]
+    at: tuple[NDArray[np.int64], ...]
+
+    @classmethod
+    def read(
+        cls,
+        paths: Sequence[str],
+        columns: Sequence[str],
+        key: str | None,
+        above: pa.Scalar[Any] | None,
+        upto: pa.Scalar[Any] | None,
+    ) -> GroupChanges:
+        """Read them file by file, as all of the window's may be many times as many.
+
+        Args:
+            paths: of the window's files, in their order; one at least.
+            columns: those that say what a change is, and the first one of the key.
+            key, above, upto: that column, and see :class:`~headwater.landing.mirrors.merge_task.Merge`.
+        """
+        parts, at = [], []
+        follows = False
+        for path in paths:
+            rows = read_rows(path, columns)
+            own = np.ones(len(rows), np.bool_)
+            if key is not None and (above is not None or upto is not None):
+                own = _concerned(rows, in_range(rows[key], above, upto), follows)
+            follows = len(rows) > 0 and bool(own[-1]) and rows[STAGED["_change_type"]][-1].as_py() == PREIMAGE
+            at.append(np.flatnonzero(own))
+            parts.append(rows if own.all() else rows.filter(pa.array(own)))
+        return cls(Staged.of(pa.concat_tables(parts)), tuple(paths), tuple(at))
+
+    def whole(self, picks: NDArray[np.int64]) -> Iterator[pa.Table]:
+        """Yield changes with all their columns, file by file.
+
+        Args:
+            picks: int64[k] ascending, which rows of :attr:`staged`.
+        """
+        first = 0
+        for path, at in zip(self.paths, self.at, strict=True):
+            own = picks[np.searchsorted(picks, first) : np.searchsorted(picks, first + len(at))] - first
+            if len(own):
+                yield read_rows(path).take(at[own])
+            first += len(at)
+
+
+def _concerned(rows: pa.Table, is_own: NDArray[np.bool_], follows: bool) -> NDArray[np.bool_]:
+    """Tell of changes whether a group has to know them: its own, the other half of an update, first rows of a heap.
+
+    Args:
+        rows: of a file; is_own: bool[n] whether their keys are the group's; those of a truncate, which are null, are.
+        follows: the row before the first is the old one of an update, and the group's.
+    """
+    concerned = is_own.copy()
+    is_pair = _is(rows, PREIMAGE)[:-1] & _is(rows, POSTIMAGE)[1:]
+    concerned[:-1] |= is_pair & is_own[1:]
+    concerned[1:] |= is_pair & is_own[:-1]
+    if len(rows):
+        concerned[0] |= follows
+        concerned[-1] |= bool(_is(rows.slice(len(rows) - 1), PREIMAGE)[0])
+    heaps, first = np.unique(numbers_of(rows[STAGED["_heap"]]), return_index=True)
+    concerned[first[heaps != 0]] = True
+    return concerned
 
 
 def place_behind(commits: NDArray[np.int64], lsn: int) -> int:

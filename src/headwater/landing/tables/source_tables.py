@@ -397,7 +397,8 @@ def landed_columns(
     mode = lake.registry.mode_of(source.last.oid)
     before = None if table.landed.schema is None else LakeSchema.of(table.landed.schema)
     columns = _columns(typed, target)
-    if before is not None and source.replaces is not None:
+    if before is not None and source.replaces is not None and lake.names.former(name) - {source.last.oid}:
+        # Not where a table gets its own rows anew: its columns keep their names.
         before = taken_over(before, columns)
     schema = evolved(
         before,

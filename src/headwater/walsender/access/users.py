@@ -38,8 +38,8 @@ from headwater.base.locks import lock_within, open_lock, release
 from headwater.base.system_errors import errors_as
 from headwater.base.whole_files import write_whole
 from headwater.errors import AccessError
+from headwater.pg.identifiers import MOST_NAME_BYTES
 from headwater.protocol.scram import SECRET_BYTES, Verifier
-from headwater.protocol.startup import MOST_NAME_BYTES
 
 LOCK_SECONDS = 10.0
 

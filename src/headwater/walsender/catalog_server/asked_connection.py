@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headwater.errors import SessionError
 from headwater.local_servers.server_errors import LocalServerError
-from headwater.pg.sqlstates import PROGRAM_LIMIT_EXCEEDED
+from headwater.pg.sqlstates import NAME_TOO_LONG, PROGRAM_LIMIT_EXCEEDED
 from headwater.protocol import client_messages as messages
 from headwater.protocol.backend_messages import IDLE, IN_FAILED_TRANSACTION, Column, Value
 
@@ -325,6 +325,8 @@ class AskedConnection:
 
     def _take_notice(self, body: bytes) -> None:
         notice = messages.report(body)
+        if notice.sqlstate == NAME_TOO_LONG:
+            return  # The session has said so already.
         if notice.severity in _FOR_CLIENTS:
             self.notices.append(notice.as_bytes())
         elif notice.message.startswith(_TREE):

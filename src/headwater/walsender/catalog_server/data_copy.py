@@ -2,7 +2,8 @@
 
 In: the files of a backup, plain or in tar format. Out: the same files in a directory, of the catalogs, the fates of
 transactions and what recovery begins with. No table's file is among them, nor any database's but one, and those that
-it is a copy of: a server that is asked for rows finds no file, and says so.
+it is a copy of: a server that is asked for rows finds no file, and says so. Nor are there commit times, of which a
+source may have new pages, or none any more: a commit would not find its page, and end the replay.
 
 The directory of a database that was created since is made by the WAL.
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from headwater.catalog.copy.data_directory import DataDirectory
 from headwater.catalog.copy.file_tree import TABLESPACES
 from headwater.pg.catalogs import DEFAULT_TABLESPACE
+from headwater.wal.control import without_commit_times
 from headwater.walsender.catalog_server.filtered_wal import SystemFiles
 from headwater.walsender.catalog_server.stand_in import letting_in
 
@@ -27,8 +29,9 @@ _FOLDERS = (
     *("pg_replslot", "pg_serial", "pg_snapshots", "pg_stat", "pg_stat_tmp", "pg_subtrans", "pg_tblspc"),
     *("pg_twophase", "pg_wal", "pg_wal/archive_status", "pg_wal/summaries", "pg_xact"),
 )
-_WHOLE_FOLDERS = ("pg_xact", "pg_multixact/members", "pg_multixact/offsets", "pg_commit_ts", "pg_twophase")
-_SINGLE_FILES = ("PG_VERSION", "global/pg_control", "global/pg_filenode.map", "backup_label")
+_WHOLE_FOLDERS = ("pg_xact", "pg_multixact/members", "pg_multixact/offsets", "pg_twophase")
+_CONTROL_FILE = "global/pg_control"
+_SINGLE_FILES = ("PG_VERSION", _CONTROL_FILE, "global/pg_filenode.map", "backup_label")
 _RELATION_FILE = re.compile(r"(\d+)(_fsm|_vm|_init)?(\.\d+)?")
 
 
@@ -53,6 +56,8 @@ def copy_catalogs(source: DataDirectory, files: SystemFiles, directory: Path) ->
     has_checksums = source.control.data_checksum_version != 0
     for name in names:
         data = source.tree.read(name)
+        if name == _CONTROL_FILE:
+            data = without_commit_times(data, source.major)
         (directory / name).write_bytes(letting_in(data, has_checksums) if name in roles else data)
         (directory / name).chmod(0o600)
 

@@ -165,6 +165,8 @@ def size_text(size: int) -> str:
 
 def numeric_size_text(size: Decimal) -> str:
     """Print a number of bytes with a unit; one below ten kilobytes as it is."""
+    if not size.is_finite():
+        return f"{size} {_UNITS[-1]}"
     if abs(size) < 10 * 1024:
         return f"{format(size, 'f')} bytes"
     return size_text(int(size))

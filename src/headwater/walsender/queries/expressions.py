@@ -14,7 +14,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from headwater.errors import SessionError
-from headwater.pg.sqlstates import DATATYPE_MISMATCH, INDETERMINATE_DATATYPE, UNDEFINED_PARAMETER
+from headwater.pg.sqlstates import (
+    DATATYPE_MISMATCH,
+    FEATURE_NOT_SUPPORTED,
+    INDETERMINATE_DATATYPE,
+    UNDEFINED_PARAMETER,
+)
 from headwater.walsender.queries.value_types import NAME, TEXT, TYPES, UNKNOWN, VARCHAR, ValueType
 
 
@@ -229,7 +234,8 @@ def cast(
     source, inner = expression.type, expression.value
     if type in (TEXT, VARCHAR, NAME):
         return _through_text(expression, type, lambda value: _as_text(source, value, written))
-    if source.family == "text" or (source.family == type.family == "number"):
+    is_cast = source.family == type.family == "number" and (source.oid, type.oid) != (1700, 26)
+    if source.family == "text" or is_cast:
         return _through_text(expression, type, lambda value: _number_text(value, type))
     if (source.family, type.family) == ("boolean", "number") and type.oid == 23:
         return Expression(type, lambda e: None if (v := inner(e)) is None else int(v))
@@ -255,6 +261,9 @@ def _as_text(source: ValueType, value: Any, written: Callable[[ValueType, Any], 
 def _number_text(value: Any, type: ValueType) -> str:
     """Return a number as the input function of another type of numbers takes it: rounded, where that has no point."""
     if isinstance(value, Decimal) and type.oid != 1700:
+        if not value.is_finite():
+            word = "NaN" if value.is_nan() else "infinity"
+            raise SessionError(f"cannot convert {word} to {type.name}", sqlstate=FEATURE_NOT_SUPPORTED)
         return format(value.to_integral_value(ROUND_HALF_UP), "f")
     return str(value)
 

@@ -30,6 +30,7 @@ from headwater.walsender.queries.expressions import (
     ParameterTypes,
     coerced,
 )
+from headwater.walsender.queries.special_numbers import computed
 from headwater.walsender.queries.value_types import (
     BOOL,
     INT2,
@@ -187,8 +188,11 @@ def _arithmetic(name: str, left: Expression, right: Expression) -> Expression:
 
     def checked(a: Any, b: Any) -> Any:
         if type is NUMERIC:
+            first, second = Decimal(a), Decimal(b)
+            if not (first.is_finite() and second.is_finite()):
+                return computed(name, first, second)
             with _exactly(is_rounded=name == "/"):
-                return checked_numeric(work(Decimal(a), Decimal(b)))
+                return checked_numeric(work(first, second))
         value = work(a, b)
         bits = 8 * type.size - 1
         if not -(1 << bits) <= value < 1 << bits:
@@ -211,10 +215,15 @@ def _of_lsns(name: str, left: Expression, right: Expression, types: ParameterTyp
     if number is None or (name == "-" and lsn is right):
         return None
     sign = 1 if name == "+" else -1
-    return _strict(PG_LSN, lambda a, b: _moved(a, sign * b), lsn, number)
+    return _strict(PG_LSN, lambda a, b: _moved(a, sign * b, name), lsn, number)
 
 
-def _moved(lsn: int, distance: Decimal) -> int:
+def _moved(lsn: int, distance: Decimal, name: str) -> int:
+    if distance.is_nan():
+        words = "add NaN to" if name == "+" else "subtract NaN from"
+        raise SessionError(f"cannot {words} pg_lsn", sqlstate=FEATURE_NOT_SUPPORTED)
+    if distance.is_infinite():
+        raise SessionError("cannot convert infinity to pg_lsn", sqlstate=FEATURE_NOT_SUPPORTED)
     value = lsn + int(distance.to_integral_value("ROUND_HALF_UP"))
     if not 0 <= value < 1 << 64:
         raise SessionError("pg_lsn out of range", sqlstate=INVALID_PARAMETER_VALUE)

@@ -19,6 +19,7 @@ from typing import Any
 
 from headwater.catalog.relation import TypeInfo
 from headwater.errors import SessionError, UsageError
+from headwater.pg.identifiers import cut_name
 from headwater.pg.lsn import Lsn, lsn_text
 from headwater.pg.sqlstates import (
     FEATURE_NOT_SUPPORTED,
@@ -29,9 +30,10 @@ from headwater.pg.sqlstates import (
 )
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import Column, Value
-from headwater.protocol.startup import MOST_NAME_BYTES, parsed_bool
+from headwater.protocol.startup import parsed_bool
 from headwater.rows.session import SessionSettings
 from headwater.rows.tuples.print_value import value_text
+from headwater.walsender.queries.special_numbers import read_special, special_of_sign, special_sign
 
 _TEXT = "utf-8", "surrogateescape"
 
@@ -176,7 +178,7 @@ def _text_type(oid: int, name: str, size: int, read: Callable[[str], str] = str,
 
 def as_name(text: str) -> str:
     """Cut a text to the length of a name (namein)."""
-    return text.encode(*_TEXT)[:MOST_NAME_BYTES].decode("utf-8", "ignore")
+    return cut_name(text)
 
 
 def _read_lsn(text: str) -> int:
@@ -201,6 +203,10 @@ def checked_numeric(value: Decimal) -> Decimal:
     Raises:
         SessionError: it has too many digits, for the server or for this.
     """
+    if not value:
+        value = value.copy_abs()  # The server's zero has no sign.
+    if not value.is_finite():
+        return value
     if value and value.adjusted() >= _MOST_WEIGHT:
         raise SessionError("value overflows numeric format", sqlstate=NUMERIC_OUT_OF_RANGE)
     if value.adjusted() >= MOST_DIGITS or int(value.as_tuple().exponent) < -MOST_DIGITS:
@@ -211,9 +217,10 @@ def checked_numeric(value: Decimal) -> Decimal:
 
 
 def _read_numeric(text: str) -> Decimal:
+    special = read_special(text)
+    if special is not None:
+        return special
     try:
-        if re.fullmatch(r"\s*([-+]?inf(inity)?|nan)\s*", text, re.ASCII | re.I):
-            raise SessionError(f"the number {text.strip()} is not known here", sqlstate=FEATURE_NOT_SUPPORTED)
         if not re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text, re.ASCII):
             raise _invalid("numeric", text)
         return checked_numeric(Decimal(text.strip()))
@@ -223,6 +230,8 @@ def _read_numeric(text: str) -> Decimal:
 
 def _send_numeric(value: Decimal, _: Printing) -> bytes:
     """Return the binary form: groups of four decimal digits (numeric_send)."""
+    if not value.is_finite():
+        return struct.pack(">hhHh", 0, 0, *special_sign(value))
     sign, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     text = "".join(map(str, digits)) + "0" * max(0, int(exponent))
@@ -245,11 +254,14 @@ def _receive_numeric(data: bytes) -> Decimal:
     if len(data) < 8:
         raise _malformed()
     count, weight, sign, scale = struct.unpack_from(">hhHh", data)
-    if sign not in (0, 0x4000) or len(data) != 8 + 2 * count:
+    special = special_of_sign(sign)
+    if (sign not in (0, 0x4000) and special is None) or len(data) != 8 + 2 * count:
         raise _malformed()
     groups = struct.unpack_from(f">{count}h", data, 8)
     if scale < 0 or any(not 0 <= group < 10_000 for group in groups):
         raise _malformed()
+    if special is not None:
+        return special
     # Digits, not arithmetic, which would round.
     digits = "".join(f"{group:04}" for group in groups)
     point = 4 * (weight + 1)

@@ -53,6 +53,9 @@ class Preparing(Protocol):
     def prepare(self, text: str, types: Sequence[int]) -> Prepared:
         """Prepare the one statement of a text."""
 
+    def cut_names(self, query: str) -> Iterator[bytes]:
+        """Give notices of the names that are cut in a query."""
+
     @property
     def is_failed(self) -> bool:
         """Whether its transaction has failed."""
@@ -83,18 +86,22 @@ class ExtendedQueries:
         """
         if message.kind == EXECUTE:
             yield from self.execute(message.body)
+        elif message.kind == PARSE:
+            yield from self.parse(message.body)
         else:
             yield _ANSWERS[message.kind](self, message.body)
 
-    def parse(self, body: bytes) -> bytes:
-        """Prepare a statement."""
+    def parse(self, body: bytes) -> Iterator[bytes]:
+        """Prepare a statement; notices come first."""
         message, portals = parse_message(body), self._preparing.portals
         name = self._text(message.name)
         if not name:
             portals.statements.pop("", None)
-        prepared = self._preparing.prepare(self._text(message.query), message.types)
+        query = self._text(message.query)
+        yield from self._preparing.cut_names(query)
+        prepared = self._preparing.prepare(query, message.types)
         portals.add_statement(name, prepared)
-        return PARSE_COMPLETE
+        yield PARSE_COMPLETE
 
     def bind(self, body: bytes) -> bytes:
         """Bind a statement to values of its parameters."""
@@ -211,7 +218,6 @@ def _check_formats(formats: Sequence[int], columns: Sequence[Column] | None) -> 
 
 
 _ANSWERS: dict[bytes, Callable[[ExtendedQueries, bytes], bytes]] = {
-    PARSE: ExtendedQueries.parse,
     BIND: ExtendedQueries.bind,
     DESCRIBE: ExtendedQueries.describe,
     CLOSE: ExtendedQueries.close,

@@ -2,7 +2,7 @@
 
 Settings that change what is decoded go to the session that decodes. The others are kept so that they can be shown.
 
-PostgreSQL: guc.c, guc_tables.c. Known gap: of settings that change nothing here, values are not checked.
+PostgreSQL: guc.c, guc_tables.c. Known gap: of settings that change nothing here, ranges of numbers are not checked.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from collections.abc import Mapping
 
 from headwater.errors import SessionError, UsageError
 from headwater.pg.encodings import SQL_ASCII, UTF8, conversion_error, encode_text
+from headwater.pg.identifiers import cut_name
 from headwater.pg.lsn import Lsn
 from headwater.pg.sqlstates import (
+    CANNOT_CHANGE_PARAMETER,
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER_VALUE,
-    UNDEFINED_OBJECT,
     UNTRANSLATABLE_CHARACTER,
 )
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import in_utf8
 from headwater.rows.session import FLOAT_DIGITS, INTERVAL_STYLES, SessionSettings
 from headwater.walsender.operating.timeouts import TIMEOUTS, parse_timeout, shown_timeout
+from headwater.walsender.sessions.known_settings import check_without_effect, taken_value, unchangeable, unknown
 
 _DECODING = {
     "timezone": "TimeZone",
@@ -124,7 +126,7 @@ class ClientSettings:
         self._asked: dict[str, str] = {}
         values = {name: str(getattr(shown, name)) for name in _DECODING} | _OTHERS | _OF_LOGS_AND_SOCKETS
         self._values = {**values, "search_path": server.get("search_path", _SEARCH_PATH)}
-        self._initial = self._values, self._asked
+        self._initial, self._has_begun = (self._values, self._asked), False
 
     def set(self, name: str, value: str) -> bool:
         """Change a setting; return whether the client is told of it.
@@ -139,10 +141,8 @@ class ClientSettings:
             self._values[key] = value
             return False
         before = self._values.get(key)
-        if key in self._fixed:
-            raise SessionError(f'parameter "{self._fixed[key][0]}" cannot be changed', sqlstate="55P02")
-        if key not in self._values or self._is_newer(key):
-            raise _unknown(name)
+        if key in self._fixed or key not in self._values or self._is_newer(key):
+            self._check_other(name)
         if key in _DECODING:
             shown = self._checked(key, value)
             self._values[key] = value if key == "search_path" else shown
@@ -152,9 +152,9 @@ class ClientSettings:
         elif key in _ALONE and value.lower() not in _ALONE[key]:
             raise SessionError(f'"{key}" can be {_ALONE[key][0]} only', sqlstate=FEATURE_NOT_SUPPORTED)
         elif key == "application_name":
-            self._values[key] = _in_ascii(value, self._version.escapes_application_name)
+            self._values[key] = _in_ascii(cut_name(value), self._version.escapes_application_name)
         else:
-            self._values[key] = value
+            self._values[key] = taken_value(key, value, self._version.major)
         return self._values[key] != before and key in {shown.lower() for shown, _ in self.reported()}
 
     @property
@@ -164,7 +164,7 @@ class ClientSettings:
 
     def begin(self) -> None:
         """Let what is set by now be what the session began with, to which RESET goes back."""
-        self._initial = dict(self._values), dict(self._asked)
+        self._initial, self._has_begun = (dict(self._values), dict(self._asked)), True
 
     def reset(self, name: str) -> None:
         """Set a setting to what the session began with.
@@ -182,7 +182,8 @@ class ClientSettings:
         elif _CUSTOM.fullmatch(key) is not None:
             self._values.pop(key, None)
         else:
-            self.set(name, "")
+            self._check_other(name)
+            self._values.pop(key, None)
 
     def saved(self) -> SavedSettings:
         """Return all settings as they are now."""
@@ -207,7 +208,7 @@ class ClientSettings:
         if key in self._fixed:
             return self._fixed[key]
         if key not in self._values or self._is_newer(key):
-            raise _unknown(name)
+            raise unknown(name)
         return _DECODING.get(key, key), self._values[key]
 
     def of_decoding(self) -> tuple[tuple[str, str], ...]:
@@ -271,12 +272,31 @@ class ClientSettings:
             return not self._version.has_transaction_timeout
         return key.startswith("debug_") and not self._version.has_debug_streaming
 
+    def _check_other(self, name: str) -> None:
+        """Check that a setting that is not held here may be changed, which has no effect.
+
+        Raises:
+            SessionError: it may not.
+        """
+        fixed = self._fixed.get(name.lower())
+        refusal = unchangeable(name if fixed is None else fixed[0], self._version.major, self._has_begun)
+        if refusal is None and fixed is not None:
+            refusal = SessionError(f'parameter "{fixed[0]}" cannot be changed', sqlstate=CANNOT_CHANGE_PARAMETER)
+        if refusal is not None:
+            raise refusal
+        check_without_effect(name, self._version.major)
+
     def _checked(self, key: str, value: str) -> str:
         try:
             session = SessionSettings.from_settings({key: value}, self._version.major, self._encoding)
         except UsageError as error:
             raise _refused(key, value, error) from None
         return str(getattr(session, key))
+
+
+def is_cut(name: str, value: str) -> bool:
+    """Tell whether a setting's value is a name that is too long (GUC_IS_NAME)."""
+    return name.lower() == "application_name" and cut_name(value) != value
 
 
 def _check_lsn(name: str, value: str) -> None:
@@ -290,10 +310,6 @@ def _in_ascii(text: str, escapes: bool) -> str:
     """Replace bytes that are no printable ASCII (pg_clean_ascii)."""
     data = text.encode("utf-8", "surrogateescape")
     return "".join(chr(byte) if 32 <= byte <= 126 else f"\\x{byte:02x}" if escapes else "?" for byte in data)
-
-
-def _unknown(name: str) -> SessionError:
-    return SessionError(f'unrecognized configuration parameter "{name}"', sqlstate=UNDEFINED_OBJECT)
 
 
 def _invalid(name: str, value: str) -> SessionError:

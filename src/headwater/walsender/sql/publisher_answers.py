@@ -25,10 +25,10 @@ from headwater.catalog.store.historic_catalog import HistoricCatalog
 from headwater.definitions.expressions import Deparser, parse_one
 from headwater.definitions.reading import DefinitionSource
 from headwater.errors import HeadwaterError, SessionError, UnsupportedDefinitionError
+from headwater.pg.identifiers import cut_name
 from headwater.pg.sqlstates import FEATURE_NOT_SUPPORTED
 from headwater.pg.version import Version
 from headwater.protocol.backend_messages import Column
-from headwater.protocol.startup import MOST_NAME_BYTES
 from headwater.rows.session import SessionSettings
 from headwater.walsender.sql.published_tables import (
     PublishedTable,
@@ -122,12 +122,12 @@ class PublisherAnswers:
         return selected([int4_column(_UNNAMED)], [(number_value(1),)])
 
     def has_all_tables(self, match: Match) -> Result:
-        publications = existing_publications([_as_name(match.text("name"))], self.catalog)
+        publications = existing_publications([cut_name(match.text("name"))], self.catalog)
         rows = [(bool_value(publication.all_tables),) for publication in publications]
         return selected(self._placed("pg_publication", bool_column("puballtables")), rows)
 
     def publications(self, match: Match) -> Result:
-        publications = existing_publications(map(_as_name, match.texts("names")), self.catalog)
+        publications = existing_publications(map(cut_name, match.texts("names")), self.catalog)
         columns = self._placed("pg_publication", name_column("pubname"))
         return selected(columns, [(text_value(publication.name),) for publication in publications])
 
@@ -137,7 +137,7 @@ class PublisherAnswers:
         columns = self._placed(view, name_column("schemaname"), name_column("tablename"))
         columns += [char_column("relkind")] if has_kind else []
         columns += self._placed(view, name_array_column("attnames")) if has_names else []
-        publications = existing_publications(map(_as_name, match.texts(slot)), self.catalog)
+        publications = existing_publications(map(cut_name, match.texts(slot)), self.catalog)
         rows = []
         for table in tables_of_each(publications, self.catalog):
             kind = [b"r"] if has_kind else []
@@ -152,7 +152,7 @@ class PublisherAnswers:
         if not has_sequences:  # a column of a UNION is of no table
             schema, names = self._placed("pg_namespace", *schema), self._placed("pg_class", *names)
         columns = [*schema, *names, int2vector_column("attrs")]
-        publications = existing_publications(map(_as_name, match.texts("names")), self.catalog)
+        publications = existing_publications(map(cut_name, match.texts("names")), self.catalog)
         rows = []
         for table in published_tables(publications, self.catalog):
             kind = [text_value(table.relation.kind)] if has_kind else []
@@ -160,7 +160,7 @@ class PublisherAnswers:
         return selected(columns, [*distinct(rows), *(self._sequences(match) if has_sequences else [])])
 
     def _sequences(self, match: Match) -> list[Row]:
-        publications = existing_publications(map(_as_name, match.texts("of_sequences")), self.catalog)
+        publications = existing_publications(map(cut_name, match.texts("of_sequences")), self.catalog)
         sequences = published_sequences(publications, self.catalog)
         return distinct((text_value(row.namespace), text_value(row.name), b"S", None) for row in sequences)
 
@@ -168,7 +168,7 @@ class PublisherAnswers:
         return selected(self._placed("pg_publication", name_column("pubname")), [])
 
     def relation(self, match: Match) -> Result:
-        schema, name = (_as_name(match.text(slot)) for slot in ("schema", "table"))
+        schema, name = (cut_name(match.text(slot)) for slot in ("schema", "table"))
         oid = self.catalog.relation_named(schema, name)
         classes = [] if oid is None else self.catalog.class_rows(oid)
         rows = [(number_value(row.oid), text_value(row.replica_identity), text_value(row.kind)) for row in classes]
@@ -185,7 +185,7 @@ class PublisherAnswers:
 
     def _of_table(self, match: Match, in_one_call: bool) -> list[PublishedTable]:
         """Return a table as its publications have it."""
-        names = match.texts("names") if in_one_call else map(_as_name, match.texts("names"))
+        names = match.texts("names") if in_one_call else map(cut_name, match.texts("names"))
         tables = table_in_each(match.number("oid"), existing_publications(names, self.catalog), self.catalog)
         return [table for table in tables if table.relation.persistence == "p" or not in_one_call]
 
@@ -259,11 +259,6 @@ def _unprintable(table: PublishedTable, error: HeadwaterError) -> SessionError:
         detail=error.message,
         hint="create the subscription with copy_data = false, or write the filter in another way",
     )
-
-
-def _as_name(text: str) -> str:
-    """Cut a text to the length of a name, as a constant is that is compared with one (namein)."""
-    return text.encode("utf-8", "surrogateescape")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def _name_of(table: PublishedTable) -> Row:

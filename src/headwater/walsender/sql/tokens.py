@@ -13,6 +13,8 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from headwater.pg.identifiers import cut_name
+
 MOST_CHARACTERS = 1_000_000
 
 _BLANK = r"[ \t\n\r\f\v]++"
@@ -94,9 +96,9 @@ def _token(match: re.Match[str]) -> Token | None:
     if kind == "literal":
         text = text[1:-1].replace("''", "'")
     elif kind == "quoted":
-        text = text[1:-1].replace('""', '"')
+        text = cut_name(text[1:-1].replace('""', '"'))
     elif kind == "word":
-        text = text.translate(_FOLDED)
+        text = cut_name(text.translate(_FOLDED))
     elif kind == "sign" and ("--" in text or "/*" in text):
         return None
     return Token(Kind(kind), text, *match.span())
