@@ -21,7 +21,7 @@ from landing.test_position_deletes import delete_elsewhere
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
-    lake = Lake(tmp_path, **THIRD)
+    lake = Lake(tmp_path, None, **THIRD)
     yield lake
     lake.format.close()
 
@@ -29,7 +29,7 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 def require(lake: Lake, ids: list[int]) -> None:
     """See that pyiceberg, DuckDB and who opens the table find these rows, each file with one vector at most."""
     lake.require(ids)
-    assert sorted(read_by_duckdb(lake.place)["id"].to_pylist()) == ids
+    assert sorted(read_by_duckdb(lake.place)["id"].to_numpy().tolist()) == ids
     of = [detail(vector, "referenced_data_file") for vector in vectors(lake)]
     assert len(of) == len(set(of))
 
@@ -123,7 +123,9 @@ def test_files_of_vectors_expire(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_random_deletes(lake: Lake) -> None:
-    rng, left, files = np.random.default_rng(5), {}, {}
+    rng = np.random.default_rng(5)
+    left: dict[str, set[int]] = {}
+    files: dict[str, int] = {}
     for number in range(1, 25):
         rows = range(1000 * number, 1000 * number + int(rng.integers(1, 300)))
         file = lake.written(*rows)

@@ -225,26 +225,27 @@ class NumberedFiles(ChangedFiles):
         output, parent = self._io.new_output(path), self._parent_snapshot_id
         with NumberedListWriter(output, self._snapshot_id, parent, sequence, first, self._compression) as writer:
             writer.add_manifests(manifests)
-        snapshot = Snapshot(
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=parent,
-            manifest_list=path,
-            sequence_number=sequence,
-            summary=summary,
-            schema_id=self._metadata.current_schema_id,
-            first_row_id=first,
-            added_rows=writer.next_row_id - first,
-        )
-        return self._taking(snapshot)
+        fields = {
+            "snapshot_id": self._snapshot_id,
+            "parent_snapshot_id": parent,
+            "manifest_list": path,
+            "sequence_number": sequence,
+            "summary": summary,
+            "schema_id": self._metadata.current_schema_id,
+            "first_row_id": first,
+            "added_rows": writer.next_row_id - first,
+        }
+        return self._taking(Snapshot.model_validate(fields))
 
     def _taking(self, snapshot: Snapshot) -> UpdatesAndRequirements:
         """Return what makes a snapshot the last one, if the one before still is."""
         branch, parent = str(self._target_branch), snapshot.parent_snapshot_id
-        becomes = SetSnapshotRefUpdate(
-            snapshot_id=snapshot.snapshot_id, parent_snapshot_id=parent, ref_name=branch, type=SnapshotRefType.BRANCH
-        )
+        ids = {"snapshot_id": snapshot.snapshot_id, "parent_snapshot_id": parent}
+        becomes = SetSnapshotRefUpdate.model_validate({**ids, "ref_name": branch, "type": SnapshotRefType.BRANCH})
         ref = self._metadata.refs.get(branch)
-        still = AssertRefSnapshotId(snapshot_id=None if ref is None else ref.snapshot_id, ref=branch)
+        still = AssertRefSnapshotId.model_validate(
+            {"snapshot_id": None if ref is None else ref.snapshot_id, "ref": branch}
+        )
         return (AddSnapshotUpdate(snapshot=snapshot), becomes), (still,)
 
 

@@ -33,12 +33,13 @@ def placed_files(table: Table, staging: str, version: int | None = None) -> dict
     Raises:
         LakeError: what is deleted cannot be told.
     """
-    if table.metadata.format_version < THIRD:
-        tasks = table.scan(snapshot_id=version).plan_files()
-        placed = (PlacedFile.of(task.file, task.delete_files) for task in tasks)
-    else:
-        placed = _planned(table, version)
-    return {file.file.file_path.removeprefix(f"{staging}/"): file for file in placed}
+    plan = _planned if table.metadata.format_version == THIRD else _scanned
+    return {file.file.file_path.removeprefix(f"{staging}/"): file for file in plan(table, version)}
+
+
+def _scanned(table: Table, version: int | None) -> Iterator[PlacedFile]:
+    for task in table.scan(snapshot_id=version).plan_files():
+        yield PlacedFile.of(task.file, task.delete_files)
 
 
 def _planned(table: Table, version: int | None) -> Iterator[PlacedFile]:

@@ -34,7 +34,7 @@ _ENCRYPTED = "encryption.key-id"
 class UpgradeToThird(UpgradeFormatVersionUpdate):
     """An update that makes a table one of format 3; its rows are numbered from the next snapshot on."""
 
-    format_version: int = Field(alias=FORMAT_VERSION, default=THIRD)
+    format_version: int = Field(alias="format-version", default=THIRD)
 
 
 @_apply_table_update.register(UpgradeToThird)
@@ -51,10 +51,8 @@ class _WrittenMetadata(TableMetadataV3):
     """Metadata of format 3 that is written as that of the formats before is."""
 
     @override
-    def model_dump_json(
-        self, exclude_none: bool = True, exclude: Any | None = None, by_alias: bool = True, **kwargs: Any
-    ) -> str:
-        return IcebergBaseModel.model_dump_json(self, exclude_none, exclude, by_alias, **kwargs)
+    def model_dump_json(self, *args: Any, **kwargs: Any) -> str:
+        return IcebergBaseModel.model_dump_json(self, *args, **kwargs)
 
 
 def write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
