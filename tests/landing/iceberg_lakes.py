@@ -9,10 +9,14 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from pyiceberg.manifest import ManifestContent, ManifestEntry
+import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry
 from pyiceberg.table import Table
 
 from headwater.lakes.data_files import write_data_file
+from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
+from headwater.lakes.deletes.position_deletes import PlacedFile
 from headwater.lakes.iceberg.numbered_manifests import entries_of, manifests_of
 from headwater.lakes.iceberg_catalog import own_catalog
 from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
@@ -94,6 +98,38 @@ class Lake:
 
 def positions(files: Mapping[str, DataFile]) -> dict[str, list[int]]:
     return {path: [] if file.deleted is None else file.deleted.positions().tolist() for path, file in files.items()}
+
+
+def delete_elsewhere(lake: Lake, deleted: dict[str, list[int]]) -> str:
+    """Delete rows of files by one delete file, as other programs do; returns its path."""
+    transaction = lake.theirs.transaction()
+    placed = {path: PlacedFile(task.file) for task in lake.theirs.scan().plan_files() for path in [task.file.file_path]}
+    parts = [
+        placed[lake.table.locate(path)].deleting(str(lake.place / "data"), "x", np.array(positions)).own[0]
+        for path, positions in deleted.items()
+    ]
+    rows = [pq.read_table(part.file_path) for part in parts]
+    path = str(lake.place / "data" / "theirs.parquet")
+    pq.write_table(pa.concat_tables(rows), path)
+    with ChangedFiles(transaction, {}) as snapshot:
+        snapshot.append_data_file(noted(parts[0], path, sum(part.record_count for part in parts)))
+    transaction.commit_transaction()
+    return path
+
+
+def noted(
+    like: IcebergFile, path: str, rows: int, content: DataFileContent = DataFileContent.POSITION_DELETES
+) -> IcebergFile:
+    made = IcebergFile.from_args(
+        content=content,
+        file_path=path,
+        file_format=like.file_format,
+        partition=like.partition,
+        record_count=rows,
+        file_size_in_bytes=Path(path).stat().st_size,
+    )
+    made.spec_id = like.spec_id
+    return made
 
 
 def read_by_duckdb(place: Path) -> pa.Table:

@@ -7,19 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, ManifestContent
 
 from headwater.errors import LakeConflictError, LakeError
 from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
-from headwater.lakes.deletes.position_deletes import PATH_ID, PlacedFile
+from headwater.lakes.deletes.position_deletes import PATH_ID
 from headwater.lakes.iceberg_table import COMMIT_LSN
 from headwater.lakes.iceberg_table import SOURCE as SOURCE_PROPERTY
-from landing.iceberg_lakes import NAME, SCHEMA, SOURCE, Lake
+from landing.iceberg_lakes import NAME, SCHEMA, SOURCE, Lake, delete_elsewhere, noted
 
 
 @pytest.fixture
@@ -92,38 +89,6 @@ def test_another_program_has_deleted_rows_of_two_files_in_one(lake: Lake) -> Non
     lake.commit(3, [lake.written(40)], {}, (files[0].path, files[1].path))
     lake.require([6, 40])
     assert [entry.data_file.file_path for entry in lake.entries(ManifestContent.DELETES)] == [path]
-
-
-def delete_elsewhere(lake: Lake, deleted: dict[str, list[int]]) -> str:
-    """Delete rows of files by one delete file, as other programs do; returns its path."""
-    transaction = lake.theirs.transaction()
-    placed = {path: PlacedFile(task.file) for task in lake.theirs.scan().plan_files() for path in [task.file.file_path]}
-    parts = [
-        placed[lake.table.locate(path)].deleting(str(lake.place / "data"), "x", np.array(positions)).own[0]
-        for path, positions in deleted.items()
-    ]
-    rows = [pq.read_table(part.file_path) for part in parts]
-    path = str(lake.place / "data" / "theirs.parquet")
-    pq.write_table(pa.concat_tables(rows), path)
-    with ChangedFiles(transaction, {}) as snapshot:
-        snapshot.append_data_file(noted(parts[0], path, sum(part.record_count for part in parts)))
-    transaction.commit_transaction()
-    return path
-
-
-def noted(
-    like: IcebergFile, path: str, rows: int, content: DataFileContent = DataFileContent.POSITION_DELETES
-) -> IcebergFile:
-    made = IcebergFile.from_args(
-        content=content,
-        file_path=path,
-        file_format=like.file_format,
-        partition=like.partition,
-        record_count=rows,
-        file_size_in_bytes=Path(path).stat().st_size,
-    )
-    made.spec_id = like.spec_id
-    return made
 
 
 def test_somebody_else_writes_while_a_window_lands(lake: Lake) -> None:

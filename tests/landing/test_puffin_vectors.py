@@ -15,8 +15,7 @@ from pyiceberg.table.puffin import PuffinFile
 
 from headwater.errors import LakeError
 from headwater.lakes.iceberg.numbered_manifests import detail, is_vector
-from landing.iceberg_lakes import NAME, THIRD, Lake, read_by_duckdb
-from landing.test_position_deletes import delete_elsewhere
+from landing.iceberg_lakes import NAME, THIRD, Lake, delete_elsewhere, read_by_duckdb
 
 
 @pytest.fixture
