@@ -65,7 +65,7 @@ public class OtherWriter {
       writer.delete(file.file().location(), position, table.spec(), file.file().partition());
     }
     writer.close();
-    RowDelta delta = table.newRowDelta();
+    RowDelta delta = table.newRowDelta().validateFromSnapshot(table.currentSnapshot().snapshotId());
     writer.result().deleteFiles().forEach(delta::addDeletes);
     writer.result().rewrittenDeleteFiles().forEach(delta::removeDeletes);
     delta.commit();
@@ -75,7 +75,7 @@ public class OtherWriter {
     DataWriter<org.apache.iceberg.data.Record> writer =
         Parquet.writeData(table.io().newOutputFile(table.location() + "/data/theirs-" + System.nanoTime() + ".parquet"))
             .schema(table.schema()).withSpec(table.spec()).createWriterFunc(GenericParquetWriter::create).build();
-    RewriteFiles rewrite = table.newRewrite();
+    RewriteFiles rewrite = table.newRewrite().validateFromSnapshot(table.currentSnapshot().snapshotId());
     for (FileScanTask file : files(table)) {
       rewrite.deleteFile(file.file());
       file.deletes().forEach(rewrite::deleteFile);
