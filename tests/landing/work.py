@@ -168,13 +168,14 @@ def do_work(engine: Engine, directory: Path) -> Work:
 
 
 def _statements(first: int) -> list[str]:
+    """Return what changes rows of its own, and some of those before it, which are in an earlier window."""
     last = first + 399
     return [
         f"INSERT INTO a SELECT i, repeat(i::text, 200) FROM generate_series({first}, {last}) i",
         f"WITH b AS (INSERT INTO b SELECT i, i FROM generate_series({first}, {last}) i) INSERT INTO c VALUES ({first})",
-        f"UPDATE b SET n = -n WHERE id % 3 = 0 AND id >= {first}",
+        f"UPDATE b SET n = -n WHERE id % 3 = 0 AND id >= {first - 1000}",
         f"UPDATE b SET id = -id WHERE id = {first + 1}",
-        f"DELETE FROM a WHERE id % 5 = 0 AND id >= {first}",
+        f"DELETE FROM a WHERE id % 5 = 0 AND id >= {first} OR id = {first - 999}",
     ]
 
 

@@ -132,7 +132,8 @@ def test_tables_of_format_three(
     monkeypatch.setattr(deletes_beside, "_FEWEST", 0)
     tables = (TableSettings("*", properties=THIRD),)
     place = tmp_path / f"third-{location}"
-    target = catalog.target(place, CURRENT, MERGE_ON_READ, table_location=location, tables=tables)
+    more = {"table_location": location, "tables": tables, "rewrite_budget": 0}
+    target = catalog.target(place, CURRENT, MERGE_ON_READ, **more)
     check_landed(work, target)
     with opened(target) as there:
         table = there.load_table(identifier(target, "public.a"))
