@@ -63,10 +63,11 @@ def test_mirrors(
     form, write_mode = (ICEBERG_3, MERGE_ON_READ) if write_mode == VECTORS else (catalog.format, write_mode)
     if not form.startswith(catalog.format):
         pytest.skip("another connector's")
-    target = target_of(tmp_path / "lake", form, mode="current", write_mode=write_mode)
+    target = target_of(tmp_path / "lake", form, mode="current", write_mode=write_mode, rewrite_budget=0)
     middle = sorted(mirrored.moments)[len(mirrored.moments) // 2]
     for end in (Lsn(middle), None):
         land(spark, DecodeRequest(str(mirrored.wal), str(mirrored.backup), "postgres", end=end), target)
+    assert form != ICEBERG_3 or list(target.place.rglob("*.puffin"))
     for name, (numbers, rows) in mirrored.tables.items():
         place = target.place / f"public.{name}"
         if not has_landed(place, catalog.format):
