@@ -18,6 +18,7 @@ import pytest
 from bad_input.running_command import Running, running, wait_for_end
 from headwater.lakes.landing_target import COPY_ON_WRITE, FORMATS, MERGE_ON_READ, LandingTarget
 from headwater.landing.landing_modes import CHANGELOG, CURRENT, HISTORY, MODES
+from landing.iceberg_lakes import ICEBERG_3, target_of
 from landing.killed_landing import DRIVER, MOST_STEPS, NEVER
 from landing.work import Work
 
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KINDS = [(form, mode, COPY_ON_WRITE) for form in FORMATS for mode in MODES]
 KINDS += [(form, mode, MERGE_ON_READ) for form in FORMATS for mode in (CURRENT, HISTORY)]
+KINDS += [(ICEBERG_3, CURRENT, MERGE_ON_READ)]
 
 FEW_KILLS = 3
 WAYS = 2
@@ -45,7 +47,7 @@ def test_killed_at_steps_of_commits(
     print(f"seed {seed}")
     rng, done, number = random.Random(seed), 0, 0
     while done < asked:
-        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
+        target = target_of(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
         was_killed = True
         while was_killed and done < asked:
             was_killed = is_killed(work, target, tmp_path, rng.randint(1, MOST_STEPS))
@@ -108,7 +110,7 @@ def test_killed_at_any_moment(
         pytest.skip("part of make kills")
     rng, done, number, asked = random.Random(f"{kills} {form} {mode} {write_mode}"), 0, 0, share_of(kills)
     while done < asked:
-        target = LandingTarget(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
+        target = target_of(tmp_path / f"lake-{number}", form, mode=mode, write_mode=write_mode)
         was_killed = True
         while was_killed and done < asked:
             was_killed = is_killed_after(rng.uniform(0, 2.0), work, target, tmp_path)
@@ -141,7 +143,7 @@ def files(target: LandingTarget) -> set[str]:
 @pytest.mark.parametrize(("form", "mode", "write_mode"), KINDS)
 def test_a_worker_is_killed(work: Work, tmp_path: Path, form: str, mode: str, write_mode: str) -> None:
     """Its task fails, so the run does, with an error; the next one goes on."""
-    target = LandingTarget(tmp_path / "lake", form, mode=mode, write_mode=write_mode)
+    target = target_of(tmp_path / "lake", form, mode=mode, write_mode=write_mode)
     with running(*work.arguments(target), directory=tmp_path) as process:
         process.until(lambda: any(target.place.glob("public.*")))
         for number in workers(process):

@@ -33,6 +33,7 @@ from headwater.local_servers.server_programs import find_programs
 from headwater.pg.lsn import Lsn
 from headwater.pipeline.requests.request import DecodeRequest
 from headwater.pipeline.windows.run_index import WindowBounds
+from landing.iceberg_lakes import ICEBERG_3, target_of
 from landing.mirrored_log import as_of
 from landing.mirrors import Rows, columns_by_number, mirror_rows, read_table, server_rows
 
@@ -123,8 +124,12 @@ def _work(connection: Any, rng: random.Random, number: int) -> None:
         connection.execute("UPDATE numbered SET more = '2026-01-01' WHERE id < 20")
 
 
+THIRD = pytest.param(ICEBERG_3, marks=pytest.mark.slow)
+FORMS = [*FORMATS, THIRD]
+
+
 def deleting(place: Path, form: str = "delta", mode: str = CURRENT) -> LandingTarget:
-    return LandingTarget(place, form, mode=mode, write_mode=MERGE_ON_READ)
+    return target_of(place, form, mode=mode, write_mode=MERGE_ON_READ)
 
 
 def landed(engine: Engine, log: Log, target: LandingTarget, end: int) -> LandingResult:
@@ -168,7 +173,7 @@ def table_of(target: LandingTarget, name: str) -> Mapping[str, DataFile]:
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Path, form: str, mode: str) -> None:
     target, seen = deleting(tmp_path / "lake", form, mode), set()
     for lsn in log.moments:
@@ -182,9 +187,9 @@ def test_mirrors_are_what_the_server_has(engine: Engine, log: Log, tmp_path: Pat
     assert (again.rows, again.files) == ({}, 0)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
-    target = LandingTarget(tmp_path / "lake", form, mode="current")
+    target = target_of(tmp_path / "lake", form, mode="current")
     modes = [COPY_ON_WRITE, MERGE_ON_READ, MERGE_ON_READ, COPY_ON_WRITE]
     for number, lsn in enumerate(log.moments):
         write_mode = modes[number % len(modes)]
@@ -192,7 +197,7 @@ def test_the_write_mode_may_change(engine: Engine, log: Log, tmp_path: Path, for
         require_equal(log, target, lsn)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path, form: str) -> None:
     """Files stay few, and none has much that is deleted; without a budget all stay."""
     counts = {}
@@ -209,10 +214,10 @@ def test_deletes_are_folded_away(engine: Engine, log: Log, tmp_path: Path, form:
     assert counts[1 << 20] < counts[0] - 12
 
 
-DELETE_FILES = {"delta": "deletion_vector_*.bin", "iceberg": "*-deletes.parquet"}
+DELETE_FILES = {"delta": "deletion_vector_*.bin", "iceberg": "*-deletes.parquet", ICEBERG_3: "*-deletes.puffin"}
 
 
-@pytest.mark.parametrize("form", DELETE_FILES)
+@pytest.mark.parametrize("form", ["delta", "iceberg", THIRD])
 def test_old_versions_expire(
     engine: Engine, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -233,7 +238,7 @@ def test_old_versions_expire(
 
 
 @pytest.mark.parametrize("mode", [CURRENT, HISTORY])
-@pytest.mark.parametrize("form", DELETE_FILES)
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_others_rewrite_files_and_the_index_is_lost(
     engine: Engine, log: Log, tmp_path: Path, form: str, mode: str
 ) -> None:

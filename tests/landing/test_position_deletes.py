@@ -2,82 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry
-from pyiceberg.table import Table
+from pyiceberg.manifest import DataFileContent, ManifestContent
 
 from headwater.errors import LakeConflictError, LakeError
-from headwater.lakes.data_files import write_data_file
 from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
-from headwater.lakes.deletes.position_deletes import PATH_ID, PlacedFile
-from headwater.lakes.iceberg_table import IcebergFormat, IcebergLakeTable
-from headwater.lakes.lake_table import DataFile, Landed, TableCommit, TableSize, file_name
-
-SOURCE, NAME = "1/2", "public.t"
-SCHEMA = pa.schema([("id", pa.int64())])
-
-
-class Lake:
-    """A table that rows are deleted in.
-
-    Args:
-        place: the target's directory.
-    """
-
-    def __init__(self, place: Path) -> None:
-        self.place, self.format = place / NAME, IcebergFormat(place, deletes_beside=True)
-        self.table = self.opened()
-
-    def opened(self) -> IcebergLakeTable:
-        return self.format.table(self.place, SOURCE, NAME)
-
-    def written(self, *ids: int) -> DataFile:
-        """Write a file of rows."""
-        schema = self.table.file_schema(SCHEMA)
-        return write_data_file(pa.table([list(ids)], schema=schema), self.table.staging, file_name(ids[0]))
-
-    def commit(self, lsn: int, added: list[DataFile], deleted: dict[str, list[int]], removed: tuple[str, ...]) -> None:
-        rows = {path: np.array(positions) for path, positions in deleted.items()}
-        landed = Landed(lsn, SCHEMA, SOURCE)
-        self.format.commit([TableCommit(self.table, added, landed, removed, deleted=rows)])
-
-    @property
-    def theirs(self) -> Table:
-        """The table, as pyiceberg has it."""
-        return self.format.catalog.load_table(("public", "t"))
-
-    @property
-    def ids(self) -> list[int]:
-        """The rows that a reader finds."""
-        return sorted(self.theirs.scan().to_arrow()["id"].to_numpy().tolist())
-
-    def require(self, ids: list[int]) -> None:
-        """See that a reader, and who opens the table, find these rows."""
-        assert self.ids == ids
-        files = self.table.files
-        assert positions(self.opened().files) == positions(files)
-        assert sum(file.left for file in files.values()) == len(ids)
-        assert self.format.size(self.place, NAME, self.table.version) == TableSize.of(files.values())
-
-    def entries(self, content: ManifestContent) -> list[ManifestEntry]:
-        """Return the files that the table has, of a kind."""
-        snapshot, io = self.theirs.current_snapshot(), self.theirs.io
-        assert snapshot is not None
-        manifests = [manifest for manifest in snapshot.manifests(io) if manifest.content == content]
-        return [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(io)]
-
-
-def positions(files: Mapping[str, DataFile]) -> dict[str, list[int]]:
-    return {path: [] if file.deleted is None else file.deleted.positions().tolist() for path, file in files.items()}
+from headwater.lakes.deletes.position_deletes import PATH_ID
+from headwater.lakes.iceberg_table import COMMIT_LSN
+from headwater.lakes.iceberg_table import SOURCE as SOURCE_PROPERTY
+from landing.iceberg_lakes import NAME, SCHEMA, SOURCE, Lake, delete_elsewhere, noted
 
 
 @pytest.fixture
@@ -152,38 +91,6 @@ def test_another_program_has_deleted_rows_of_two_files_in_one(lake: Lake) -> Non
     assert [entry.data_file.file_path for entry in lake.entries(ManifestContent.DELETES)] == [path]
 
 
-def delete_elsewhere(lake: Lake, deleted: dict[str, list[int]]) -> str:
-    """Delete rows of files by one delete file, as other programs do; returns its path."""
-    transaction = lake.theirs.transaction()
-    placed = {path: PlacedFile(task.file) for task in lake.theirs.scan().plan_files() for path in [task.file.file_path]}
-    parts = [
-        placed[lake.table.locate(path)].deleting(str(lake.place / "data"), "x", np.array(positions)).own[0]
-        for path, positions in deleted.items()
-    ]
-    rows = [pq.read_table(part.file_path) for part in parts]
-    path = str(lake.place / "data" / "theirs.parquet")
-    pq.write_table(pa.concat_tables(rows), path)
-    with ChangedFiles(transaction, {}) as snapshot:
-        snapshot.append_data_file(noted(parts[0], path, sum(part.record_count for part in parts)))
-    transaction.commit_transaction()
-    return path
-
-
-def noted(
-    like: IcebergFile, path: str, rows: int, content: DataFileContent = DataFileContent.POSITION_DELETES
-) -> IcebergFile:
-    made = IcebergFile.from_args(
-        content=content,
-        file_path=path,
-        file_format=like.file_format,
-        partition=like.partition,
-        record_count=rows,
-        file_size_in_bytes=Path(path).stat().st_size,
-    )
-    made.spec_id = like.spec_id
-    return made
-
-
 def test_somebody_else_writes_while_a_window_lands(lake: Lake) -> None:
     """The commit is refused, and nothing of it is there; its files expire."""
     first = lake.written(1, 2)
@@ -251,11 +158,7 @@ def test_a_damaged_delete_file_is_an_error(lake: Lake, damage: str) -> None:
 
 
 def test_a_table_of_another_format_is_refused(lake: Lake) -> None:
-    lake.commit(1, [lake.written(1)], {}, ())
-    table = lake.theirs
-    with table.transaction() as transaction:
-        transaction.set_properties({"write.format.default": "parquet"})
-    metadata = Path(lake.theirs.metadata_location)
-    metadata.write_text(metadata.read_text().replace('"format-version":2', '"format-version":3,"next-row-id":0'))
-    with pytest.raises(LakeError, match="a table of format 3"):
+    properties = {"format-version": "1", SOURCE_PROPERTY: SOURCE, COMMIT_LSN: "0/1"}
+    lake.format.catalog.create_table(("public", "t"), SCHEMA, location=str(lake.place), properties=properties)
+    with pytest.raises(LakeError, match="a table of format 1"):
         lake.opened()

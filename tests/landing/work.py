@@ -80,6 +80,7 @@ class Work:
         words += ["--to", target.where, "--format", target.format]
         words += ["--mode", target.mode, "--write-mode", target.write_mode, "--window-bytes", WINDOW_BYTES]
         words += ["--engine", SPARK if target.mode == HISTORY else LOCAL]
+        words += ["--config", _settings(target)] if target.tables else []
         return [str(word) for word in words]
 
     def land(self, engine: Engine, target: LandingTarget, watch: LandingWatch = NOBODY_WATCHES) -> LandingResult:
@@ -108,6 +109,17 @@ class Work:
                 left = landed.filter(pc.is_null(landed["_valid_to_lsn"])) if target.mode == HISTORY else landed
                 assert plain(_tuples(left, TABLES[name])) in self.states[name], name
         return count
+
+
+def _settings(target: LandingTarget) -> Path:
+    """Write the configuration file of properties of tables."""
+    lines = []
+    for entry in target.tables:
+        properties = ", ".join(f'"{name}" = "{value}"' for name, value in entry.properties.items())
+        lines += ["[[land.table]]", f'tables = "{",".join(entry.patterns)}"', f"properties = {{ {properties} }}"]
+    path = target.place.with_name(f"{target.place.name}.toml")
+    path.write_text("\n".join(lines))
+    return path
 
 
 def _check_changes(name: str, some: pa.Table, rows: pa.Table) -> None:
@@ -156,13 +168,14 @@ def do_work(engine: Engine, directory: Path) -> Work:
 
 
 def _statements(first: int) -> list[str]:
+    """Return what changes rows of its own, and some of those before it, which are in an earlier window."""
     last = first + 399
     return [
         f"INSERT INTO a SELECT i, repeat(i::text, 200) FROM generate_series({first}, {last}) i",
         f"WITH b AS (INSERT INTO b SELECT i, i FROM generate_series({first}, {last}) i) INSERT INTO c VALUES ({first})",
-        f"UPDATE b SET n = -n WHERE id % 3 = 0 AND id >= {first}",
+        f"UPDATE b SET n = -n WHERE id % 3 = 0 AND id >= {first - 1000}",
         f"UPDATE b SET id = -id WHERE id = {first + 1}",
-        f"DELETE FROM a WHERE id % 5 = 0 AND id >= {first}",
+        f"DELETE FROM a WHERE id % 5 = 0 AND id >= {first} OR id = {first - 999}",
     ]
 
 

@@ -30,6 +30,7 @@ ROOMS += [
     "remote_slots",
     "source",
     "lakes/stores",
+    "lakes/iceberg",
     "lakes/deletes",
     "lakes/layout",
     "lakes/settings",

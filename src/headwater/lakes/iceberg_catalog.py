@@ -59,9 +59,12 @@ def _configured(name: str, options: Mapping[str, str]) -> Catalog:
     """
     from pyiceberg.catalog import load_catalog
 
+    from headwater.lakes.iceberg.format_version import let_write_third
+
     catalog = load_catalog(name)
     if type(catalog).__name__ != "RestCatalog":
         catalog.properties.update(options)
+        let_write_third(catalog)
         return catalog
     from pyiceberg.catalog.rest import RestCatalog
 
@@ -81,8 +84,12 @@ def own_catalog(place: Path) -> SqlCatalog:
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy import URL
 
+    from headwater.lakes.iceberg.format_version import let_write_third
+
     uri = URL.create("sqlite", database=str(place / CATALOG_FILE)).render_as_string(hide_password=False)
-    return SqlCatalog(OWN_CATALOG, uri=uri, warehouse=str(place))
+    catalog = SqlCatalog(OWN_CATALOG, uri=uri, warehouse=str(place))
+    let_write_third(catalog)
+    return catalog
 
 
 def commit_together(catalog: Catalog, commits: Sequence[PreparedCommit], place: Where) -> None:

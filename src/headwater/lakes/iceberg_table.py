@@ -1,4 +1,4 @@
-"""An Iceberg table (format 2), written without a JVM: files of tasks, and a snapshot for each commit.
+"""An Iceberg table (format 2 or 3), written without a JVM: files of tasks, and a snapshot for each commit.
 
 ::
 
@@ -16,8 +16,10 @@ delete files (:mod:`headwater.lakes.deletes.iceberg_snapshots`). Statistics of f
 that no footer is read again.
 
 A table that is partitioned has its files side by side all the same: manifests say which partition a file is of.
+Which format a new table has, the property ``format-version`` says; one of format 2 becomes one of format 3 by it, with
+its next commit. What pyiceberg does not write of format 3 is written here (:mod:`headwater.lakes.iceberg`).
 
-Known gaps: deletion vectors (format 3).
+Known gaps: in format 3, rows of files that are rewritten have new numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -43,8 +45,19 @@ from headwater.lakes.catalogs.commits import patiently
 from headwater.lakes.catalogs.prepared_commit import PreparedCommit
 from headwater.lakes.catalogs.table_places import place_of_table
 from headwater.lakes.deletes.deleted_rows import Positions
-from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles
+from headwater.lakes.deletes.iceberg_snapshots import ChangedFiles, NumberedFiles
+from headwater.lakes.deletes.placed_files import placed_files
 from headwater.lakes.deletes.position_deletes import PlacedFile, local_path
+from headwater.lakes.deletes.puffin_vectors import with_vectors
+from headwater.lakes.iceberg.format_version import (
+    FORMAT_VERSION,
+    THIRD,
+    begin_in_third,
+    require_deletes,
+    require_plain,
+    upgrade,
+    wanted_version,
+)
 from headwater.lakes.iceberg_catalog import CATALOG_FILE, commit_together, iceberg_errors, open_catalog
 from headwater.lakes.iceberg_schema import COLUMNS, arrow_schema, marks_text, read_marks, without_marks
 from headwater.lakes.lake_table import (
@@ -69,6 +82,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 SOURCE = "headwater.source"
 COMMIT_LSN = "headwater.commit-lsn"
@@ -76,8 +90,7 @@ FIRST_COMMIT_LSN = "headwater.first-commit-lsn"
 _BOUND_CHARACTERS = 16
 """Of a text that is a bound in a manifest, as Iceberg's metrics mode truncate(16) has it."""
 
-_VERSION: Final = 2
-_PROPERTIES = {"format-version": str(_VERSION), "commit.manifest-merge.enabled": "true"}
+_PROPERTIES = {"commit.manifest-merge.enabled": "true"}
 
 
 class IcebergFormat(LakeFormat[Where]):
@@ -146,7 +159,7 @@ class IcebergFormat(LakeFormat[Where]):
             if snapshot is None:
                 raise LakeError(f"snapshot {version} has expired", file=str(place))
             if int(_properties(snapshot).get("total-delete-files", "0")):
-                files = _placed_files(table, str(self._home(table, place) / "data"), version)
+                files = placed_files(table, str(self._home(table, place) / "data"), version)
                 return TableSize.of(_shown(path, file, table.schema()) for path, file in files.items())
         return _size_of(snapshot)
 
@@ -233,8 +246,10 @@ class IcebergLakeTable(LakeTable):
             self._table = catalog.load_table(identifier) if catalog.table_exists(identifier) else None
             self._landed = self._read()
             self._find_home()
-        if self._table is not None and deletes_beside:
-            _require_deletes(self._table, place)
+        if self._table is not None:
+            require_plain(self._table, place)
+            if deletes_beside:
+                require_deletes(self._table, place)
 
     @property
     def version(self) -> int:
@@ -283,7 +298,7 @@ class IcebergLakeTable(LakeTable):
         """Return the files of the table, by their paths below ``staging``, or their whole ones."""
         if self._found is None:
             with iceberg_errors(self.place):
-                self._found = {} if self._table is None else _placed_files(self._table, self.staging)
+                self._found = {} if self._table is None else placed_files(self._table, self.staging)
         return self._found
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -316,12 +331,15 @@ class IcebergLakeTable(LakeTable):
             self._table = self._made(schema)
             self._find_home()
         if self._table is None:
-            place, create = str(self.place), self._catalog.create_table_transaction
+            place, create, properties = str(self.place), self._catalog.create_table_transaction, self._made_with()
             form = self._form(schema)
-            begun = patiently(lambda: create(self._identifier, **form, location=place, properties=_PROPERTIES))
+            begun = patiently(lambda: create(self._identifier, **form, location=place, properties=properties))
             self._require_here(begun._table)
+            begin_in_third(begun)
             return begun
         transaction = self._table.transaction()
+        if wanted_version(self.properties, self._table.metadata) == THIRD:
+            upgrade(transaction)
         with transaction.update_schema() as update:
             update.union_by_name(schema)
         lay_out(transaction, self.layout, is_new=self.is_laid_out_anew)
@@ -331,7 +349,8 @@ class IcebergLakeTable(LakeTable):
         """Return the arguments that say of what form a table is made."""
         if not self.layout:
             return {"schema": schema}
-        columns = with_ids(self._catalog._convert_schema_if_needed(schema, _VERSION))
+        version = cast("Literal[2, 3]", wanted_version(self.properties, None))
+        columns = with_ids(self._catalog._convert_schema_if_needed(schema, version))
         return {
             "schema": columns,
             "partition_spec": partition_spec(self.layout, columns),
@@ -340,9 +359,13 @@ class IcebergLakeTable(LakeTable):
 
     def _made(self, schema: pa.Schema) -> Table:
         """Have the catalog make the table where it wants it to be, without rows; an answer may have been lost."""
-        make, properties = self._catalog.create_table_if_not_exists, {**_PROPERTIES, SOURCE: self._source}
+        make, properties = self._catalog.create_table_if_not_exists, {**self._made_with(), SOURCE: self._source}
         form = self._form(schema)
         return patiently(lambda: make(self._identifier, **form, properties=properties))
+
+    def _made_with(self) -> dict[str, str]:
+        """Return the properties that a new table is made with."""
+        return {**_PROPERTIES, FORMAT_VERSION: str(wanted_version(self.properties, None))}
 
     def _require_here(self, table: Table) -> None:
         if local_path(table.location()) != str(self.place) != table.location():
@@ -379,13 +402,14 @@ class IcebergLakeTable(LakeTable):
         assert landed.schema is not None
         with iceberg_errors(self.place):
             gone = [self._files()[path] for path in [*removed, *deleted]]
-            self._changed = self._deleting(deleted, landed)
-            sync_folder(self.place / "data")
             transaction = self._transaction(landed.schema)
-            fields = transaction.table_metadata.schema()
+            metadata = transaction.table_metadata
+            fields, is_third = metadata.schema(), metadata.format_version == THIRD
+            self._changed = self._deleting(deleted, landed, as_vectors=is_third)
+            sync_folder(self.place / "data")
             transaction.set_properties(
                 {
-                    **self.properties,
+                    **{name: value for name, value in self.properties.items() if name != FORMAT_VERSION},
                     SOURCE: landed.source,
                     COMMIT_LSN: str(Lsn(landed.commit_lsn)),
                     COLUMNS: marks_text(landed.schema, fields),
@@ -396,17 +420,18 @@ class IcebergLakeTable(LakeTable):
             coming += [deletes for file in self._changed.values() for deletes in file.own]
             going = [file.file for file in gone[: len(removed)]] + [deletes for file in gone for deletes in file.own]
             summary = _summary(added, landed)
-            appending = transaction.update_snapshot(summary).merge_append
-            with ChangedFiles(transaction, summary) if going or self._changed else appending() as snapshot:
+            with _snapshot(transaction, summary, is_third=is_third, only_adds=not (going or self._changed)) as snapshot:
                 for file in coming:
                     snapshot.append_data_file(file)
                 for file in going:
                     snapshot.delete_data_file(file)
             return PreparedCommit.of(transaction)
 
-    def _deleting(self, deleted: Mapping[str, Positions], landed: Landed) -> dict[str, PlacedFile]:
+    def _deleting(self, deleted: Mapping[str, Positions], landed: Landed, *, as_vectors: bool) -> dict[str, PlacedFile]:
         """Write the delete files of a commit; gives the files that they are of, as they are then."""
         name = f"part-{landed.commit_lsn:016X}"
+        if as_vectors:
+            return with_vectors(self.staging, name, self._files(), deleted)
         return {
             path: self._files()[path].deleting(self.staging, name, positions) for path, positions in deleted.items()
         }
@@ -437,28 +462,18 @@ class IcebergLakeTable(LakeTable):
         return Landed(commit_lsn, _schema(table), self._source)
 
 
-def _placed_files(table: Table, staging: str, version: int | None = None) -> dict[str, PlacedFile]:
-    """Return the files of a table, by their paths below ``staging``, or their whole ones.
+def _snapshot(
+    transaction: Transaction, summary: dict[str, str], *, is_third: bool, only_adds: bool
+) -> _SnapshotProducer[Any]:
+    """Return the snapshot that a commit is to make.
 
     Args:
-        table: it; staging: its directory of data; version: the id of a snapshot; None for the last one.
+        transaction: whose it is; summary: its properties.
+        is_third: the table is of format 3; only_adds: files of rows come, and nothing else happens.
     """
-    tasks = table.scan(snapshot_id=version).plan_files()
-    return {task.file.file_path.removeprefix(f"{staging}/"): PlacedFile.of(task) for task in tasks}
-
-
-def _require_deletes(table: Table, place: Where) -> None:
-    """See that a table's format has the delete files that are written here.
-
-    Raises:
-        LakeError: it has not.
-    """
-    if table.metadata.format_version != _VERSION:
-        raise LakeError(
-            f"a table of format {table.metadata.format_version}: rows are deleted beside files of format {_VERSION}",
-            file=str(place),
-            hint="--write-mode copy-on-write, or land to another place",
-        )
+    if is_third:
+        return NumberedFiles(transaction, summary)
+    return transaction.update_snapshot(summary).merge_append() if only_adds else ChangedFiles(transaction, summary)
 
 
 def _schema(table: Table) -> pa.Schema:

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from headwater.lakes.catalogs.table_places import OF_CATALOG
+from headwater.lakes.landing_target import MERGE_ON_READ
+from headwater.lakes.settings.table_settings import TableSettings
+from headwater.landing.landing_modes import CURRENT
 from headwater.local_servers.embedded_postgres import EmbeddedPostgres
 from headwater.local_servers.server_programs import find_programs
-from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, read
+from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, identifier, opened, read
 from landing.catalogs.postgres_proxy import BEFORE, BEHIND, PASS, PostgresProxy, postgres_proxy
+from landing.iceberg_lakes import THIRD
 from landing.work import TABLES, Work
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -73,3 +77,11 @@ def in_glue() -> Iterator[Named]:
 @pytest.mark.parametrize(("mode", "write_mode"), MODES)
 def test_a_catalog_of_glue(work: Work, in_glue: Named, tmp_path: Path, mode: str, write_mode: str) -> None:
     check_landed(work, in_glue.target(tmp_path / f"glue-{mode}-{write_mode}", mode, write_mode))
+
+
+def test_tables_of_format_three_in_glue(work: Work, in_glue: Named, tmp_path: Path) -> None:
+    tables = (TableSettings("*", properties=THIRD),)
+    target = in_glue.target(tmp_path / "glue-third", CURRENT, MERGE_ON_READ, tables=tables)
+    check_landed(work, target)
+    with opened(target) as catalog:
+        assert catalog.load_table(identifier(target, "public.a")).metadata.format_version == 3

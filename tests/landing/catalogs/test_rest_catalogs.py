@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LakeError
-from headwater.lakes.catalogs.table_places import OF_CATALOG
+from headwater.lakes.catalogs.table_places import OF_CATALOG, OF_TARGET
 from headwater.lakes.compaction import compact
 from headwater.lakes.iceberg_catalog import open_catalog
-from headwater.lakes.landing_target import LandingTarget
+from headwater.lakes.landing_target import MERGE_ON_READ, LandingTarget
+from headwater.lakes.settings.table_settings import TableSettings
 from headwater.lakes.stores.library_options import CREDENTIALS
 from headwater.lakes.target_directory import Lake
-from headwater.landing.landing_modes import CHANGELOG
+from headwater.landing.landing_modes import CHANGELOG, CURRENT
+from headwater.landing.mirrors import deletes_beside
 from landing.catalogs.named_catalogs import MODES, Named, check_landed, commit_lsns, identifier, opened, read
 from landing.catalogs.rest_server import iceberg_jars, rest_server
+from landing.iceberg_lakes import THIRD
 from landing.stores.killed_runs import is_killed_at_write
 from landing.stores.proxy import LOSE, REFUSE, StoreProxy, store_proxy
 from landing.work import TABLES, Work
@@ -119,6 +122,23 @@ def test_the_catalog_places_its_tables(work: Work, catalog: Named, tmp_path: Pat
     work.check_whole(target, read)
     with pytest.raises(LakeError, match="table-location"), Lake(replace(target, table_location="target")):
         pass
+
+
+@pytest.mark.parametrize("location", [OF_TARGET, OF_CATALOG])
+def test_tables_of_format_three(
+    work: Work, catalog: Named, tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog, which is Iceberg's own code, takes their snapshots, whose rows are numbered as it wants them."""
+    monkeypatch.setattr(deletes_beside, "_FEWEST", 0)
+    tables = (TableSettings("*", properties=THIRD),)
+    place = tmp_path / f"third-{location}"
+    more = {"table_location": location, "tables": tables, "rewrite_budget": 0}
+    target = catalog.target(place, CURRENT, MERGE_ON_READ, **more)
+    check_landed(work, target)
+    with opened(target) as there:
+        table = there.load_table(identifier(target, "public.a"))
+    assert table.metadata.format_version == 3
+    assert list(Path(table.location()).glob("data/*.puffin"))
 
 
 def test_small_files_are_put_together(work: Work, catalog: Named, tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.table import FileScanTask
 
 from headwater.base.system_errors import reason_of
 from headwater.errors import LakeError
 from headwater.lakes.deletes.deleted_rows import DeletedRows, Positions, united
+from headwater.lakes.iceberg.numbered_manifests import detail
 from headwater.lakes.stores.places import arrow_source, new_file
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545
@@ -87,16 +87,19 @@ class PlacedFile:
     deleted: DeletedRows | None = None
 
     @classmethod
-    def of(cls, task: FileScanTask) -> PlacedFile:
+    def of(cls, file: IcebergFile, delete_files: Iterable[IcebergFile]) -> PlacedFile:
         """Take what a scan finds of a file.
+
+        Args:
+            file: of rows; delete_files: that concern it.
 
         Raises:
             LakeError: a delete file cannot be read.
         """
-        file, theirs = task.file, sorted(task.delete_files, key=lambda deletes: deletes.file_path)
+        theirs = sorted(delete_files, key=lambda deletes: deletes.file_path)
         if not theirs:
             return cls(file)
-        own = tuple(deletes for deletes in theirs if _is_of(deletes, file))
+        own = cls.own_of(file, theirs)
         places = tuple(local_path(deletes.file_path) for deletes in theirs)
         for deletes in theirs:
             if deletes.file_format != FileFormat.PARQUET:
@@ -108,6 +111,11 @@ class PlacedFile:
         is_one = len(theirs) == len(own) == 1
         count = own[0].record_count if is_one else len(_read(file.file_path, places))
         return cls(file, own, PositionDeletes(file.file_path, places, count) if count else None)
+
+    @staticmethod
+    def own_of(file: IcebergFile, delete_files: Iterable[IcebergFile]) -> tuple[IcebergFile, ...]:
+        """Return the delete files that are of no other file."""
+        return tuple(deletes for deletes in delete_files if _is_of(deletes, file))
 
     def deleting(self, place: str, name: str, positions: Positions) -> PlacedFile:
         """Write a delete file of rows that go, and of those that have gone before.
@@ -135,8 +143,13 @@ def local_path(location: str) -> str:
 
 
 def _is_of(deletes: IcebergFile, file: IcebergFile) -> bool:
-    """Tell whether a delete file is of one file of rows alone: its least and its greatest path are that one's."""
+    """Tell whether a delete file is of one file of rows alone: its least and its greatest path are that one's.
+
+    In format 3 it may say so itself.
+    """
     path = file.file_path.encode()
+    if detail(deletes, "referenced_data_file") == file.file_path:
+        return True
     return all((bounds or {}).get(PATH_ID) == path for bounds in (deletes.lower_bounds, deletes.upper_bounds))
 
 
