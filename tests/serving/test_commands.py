@@ -90,7 +90,9 @@ def test_answers(tmp_path: Path, major: int) -> None:
             assert different == [], "\n".join(map(str, different))
 
 
-@pytest.mark.parametrize("major", [16, 18])
+@pytest.mark.parametrize(
+    "major", [16, 18, *(pytest.param(major, marks=pytest.mark.slow) for major in (14, 15, 17, 19))]
+)
 def test_connections_that_are_refused(tmp_path: Path, major: int) -> None:
     refused = (
         {"dbname": "nothing", "replication": "database"},
