@@ -38,8 +38,12 @@ def rows(server: EmbeddedPostgres, database: str, query: str) -> list[tuple[Any,
 
 @contextmanager
 def two_servers(major: int = 18) -> Iterator[tuple[EmbeddedPostgres, EmbeddedPostgres]]:
-    """Start a server that publishes its tables a, b and c, and another one; both have databases x and y for targets."""
-    with EmbeddedPostgres(find_programs(major)) as publisher, EmbeddedPostgres(find_programs(major)) as other:
+    """Start a server that publishes its tables a, b and c, and another one; both have databases x and y for targets.
+
+    They are strangers, as copies of one cluster name the slots of their tables' copies alike.
+    """
+    stranger = EmbeddedPostgres(find_programs(major), wal_segment_megabytes=8)
+    with EmbeddedPostgres(find_programs(major)) as publisher, stranger as other:
         for server, database in ((publisher, "x"), (other, "x"), (other, "y")):
             run(server, f"CREATE DATABASE {database}")
             run(server, *(f"CREATE TABLE {name} (id int PRIMARY KEY, v text)" for name in "abc"), database=database)

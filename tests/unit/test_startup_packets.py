@@ -49,7 +49,7 @@ def test_a_session_of_logical_replication() -> None:
     )
     message = parse_first_packet(body, V18)
     assert isinstance(message, StartupMessage)
-    assert session_request(message) == SessionRequest("u", "d", True, (("a_b", "c d"), ("datestyle", "ISO")))
+    assert session_request(message) == SessionRequest("u", "d", True, (("a_b", "c d"), ("DateStyle", "ISO")))
 
 
 @pytest.mark.parametrize(
