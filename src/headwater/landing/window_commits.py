@@ -1,7 +1,8 @@
 """The commits of one window: each table's new files, with the LSN up to which they have its rows.
 
-The same of whatever the window is: a stretch of WAL, or of a slot's stream. A table without columns is left out, as no
-format has such a one: a mirror begins when its table has a column.
+The same of whatever the window is: a stretch of WAL, or of a slot's stream. A mirror that rows come to is committed
+before the one that they leave (:attr:`headwater.lakes.lake_table.TableCommit.turn`). A table without columns is left
+out, as no format has such a one: a mirror begins when its table has a column.
 """
 
 from __future__ import annotations

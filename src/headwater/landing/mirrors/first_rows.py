@@ -11,6 +11,7 @@ has; of their keys the driver holds about a million at most.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any, cast
 
 import numpy as np
@@ -43,8 +44,9 @@ def first_groups(files: Sequence[Written], staging: str, key: pa.Field[Any] | No
     step = -(-rows // MOST_KEYS)
     keys = _every(files, staging, key.name, step)
     most = min(GROUP_VALUES, rows * GROUP_BYTES // max(size, 1)) // step
-    ranges = groups({}, key.name, keys, touches_all=False, most=max(most, 1))
-    yield from ((group, _files_of(group, files, key)) for group in ranges)
+    ends = _ends(files, key)
+    for group in groups({}, key.name, keys, touches_all=False, most=max(most, 1)):
+        yield group, files if ends is None else _files_of(group, files, *ends)
 
 
 def _by_files(files: Sequence[Written]) -> Iterator[Grouped]:
@@ -76,25 +78,22 @@ def _order(values: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     return order.to_numpy().astype(np.int64)
 
 
-def _files_of(group: Group, files: Sequence[Written], key: pa.Field[Any]) -> Sequence[Written]:
+def _ends(files: Sequence[Written], key: pa.Field[Any]) -> tuple[pa.ChunkedArray[Any], pa.ChunkedArray[Any]] | None:
+    """Return the least and the greatest keys of files; None where one does not tell, or has keys that are null."""
+    every, name = [file.file for file in files], key.name
+    if any(name not in file.lower or name not in file.upper or file.nulls.get(name, 0) for file in every):
+        return None
+    bounds = [file.lower[name] for file in every], [file.upper[name] for file in every]
+    lower, upper = (comparable(pa.chunked_array([bounds_of(values, key.type)])) for values in bounds)
+    return lower, upper
+
+
+def _files_of(
+    group: Group, files: Sequence[Written], lower: pa.ChunkedArray[Any], upper: pa.ChunkedArray[Any]
+) -> Sequence[Written]:
     """Return the files that may have rows of a group, by the bounds of their keys."""
-    name = key.name
-    has_bounds = [name in file.file.lower and name in file.file.upper for file in files]
-    known = [file for file, has in zip(files, has_bounds, strict=True) if has]
-    if not known or any(file.file.nulls.get(name, 0) for file in files):
-        return files
-    lower, upper = (_comparable([bounds[name] for bounds in ends], key.type) for ends in _ends(known))
-    may_have = np.ones(len(known), np.bool_)
+    may_have = np.ones(len(files), np.bool_)
     for ends, bound, compare in ((upper, group.above, pc.greater), (lower, group.upto, pc.less_equal)):
         if bound is not None:
             may_have &= cast("NDArray[np.bool_]", compare(ends, bound).to_numpy())
-    chosen = iter(may_have.tolist())
-    return [file for file, has in zip(files, has_bounds, strict=True) if not has or next(chosen)]
-
-
-def _ends(files: Sequence[Written]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    return [file.file.lower for file in files], [file.file.upper for file in files]
-
-
-def _comparable(values: Sequence[object], type: pa.DataType) -> pa.ChunkedArray[Any]:
-    return comparable(pa.chunked_array([bounds_of(values, type)]))
+    return list(compress(files, may_have.tolist()))
